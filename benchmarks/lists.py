@@ -17,7 +17,7 @@ import numpy as np
 
 from roundwise import BestArm, simulate
 from roundwise.policies import Lockstep
-from roundwise.simulation.lists import ListReplay
+from roundwise.simulation.items import ListReplay
 
 
 def two_arms(size: int, lead: float, apart: float = 0.2) -> np.ndarray:

@@ -16,7 +16,7 @@ from roundwise.model.problem import BatchPlan, Problem, advance, begin
 from roundwise.policies import Lockstep
 from roundwise.rules.finite.bets import EARLY, log_wealth
 from roundwise.rules.finite.rule import ListRule, process_for
-from roundwise.simulation.lists import ListReplay
+from roundwise.simulation.items import ListReplay
 from roundwise.study import create_study
 from roundwise.study.audit import verify_study
 from roundwise.study.item_list import ItemList

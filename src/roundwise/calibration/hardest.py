@@ -46,7 +46,7 @@ from roundwise.policies import (
 from roundwise.questions import Above, BestArm, Claims, Question, TopK
 from roundwise.rules import GLR, KaufmannKoolenPairwise
 from roundwise.simulation.environments import Generator
-from roundwise.simulation.lists import ListReplay
+from roundwise.simulation.items import ListReplay
 
 PART = "rules"
 STUDIES = 0.4  # delta of whole studies: they take a tenth of a second each, and the larger it is, the fewer are needed

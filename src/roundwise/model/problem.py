@@ -206,7 +206,6 @@ class Record(NamedTuple):
         return np.divide(self.totals, counts, out=counts)
 
     def plus(self, batch: Batch) -> Record:
-        """The record with one more batch."""
         any_result = (batch.counts > 0).any(axis=-1)
         return Record(self.counts + batch.counts, self.totals + batch.totals, self.batches + any_result)
 
@@ -269,7 +268,7 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
     """
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
-        idle = ~trial.done & ~cannot_stop(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
+        idle = ~trial.done & ~policy.stopping.broken(problem, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
         if trial.plan.last is not None:
             idle &= ~trial.plan.last  # nothing is left of the budget
         if trial.plan.declared is not None:
@@ -278,11 +277,6 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
             return trial
         trial = tree_where(idle, _step(problem, policy, trial, tree_map(np.zeros_like, batch)), trial)
     raise RoundwiseError(f"The policy '{policy.name}' keeps planning empty batches.")
-
-
-def cannot_stop(problem: Problem, policy: Policy, trial: Trial) -> Bools:
-    """Whether the rule will never stop, because of how a batch came back. ()"""
-    return policy.stopping.broken(problem, trial)
 
 
 def final_answer(problem: Problem, policy: Policy, trial: Trial) -> Answer:

@@ -24,7 +24,7 @@ from roundwise.deadline import check_deadline
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import number, option
 from roundwise.model.batch import Batch, join_parts
-from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, final_answer
+from roundwise.model.problem import Problem, Trial, advance, begin, final_answer
 from roundwise.noise import Noise
 from roundwise.noise.base import Scale
 from roundwise.planning.request import Costs, PlanRequest, build_ladder
@@ -175,7 +175,7 @@ def simulate_ahead(
         if policy.stopping.exact_batches:  # it needs every batch just as planned
             over = over | round_of(trial.plan).cut
         if steps:
-            over = over | trial.done | cannot_stop(problem, policy, trial) | endless
+            over = over | trial.done | policy.stopping.broken(problem, trial) | endless
             if claims and rounds_policy.budget is None and not policy.stopping.always_ends:
                 over |= np.asarray((_shown_claims(problem, policy, trial) | ~true[alive]).all(axis=-1))
         if over.any():

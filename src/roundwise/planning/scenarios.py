@@ -14,8 +14,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.noise import Needs, Noise
 from roundwise.simulation.environments import Environment, Generator, limited_world
-from roundwise.simulation.items import ItemEnvironment
-from roundwise.simulation.lists import batch_of_entries
+from roundwise.simulation.items import ItemEnvironment, batch_of_entries
 
 ITEM_STEPS = 4  # of that scale for shared items: differences are tabulated one by one
 ITEM_CORRELATION = 0.3  # of two equally good arms on one item, unless given

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, sum_rows, zeros
+from roundwise.arrays import Floats, sum_rows, total, zeros
 from roundwise.contract import is_user_defined, refuse
 from roundwise.errors import InputError
 from roundwise.messages import Reason
@@ -44,11 +44,11 @@ class ArmState(NamedTuple):
 
     Attributes:
         means: The true means, (K).
-        left: For each outcome, how often it is left, (K) each, if results are drawn without replacement.
+        left: How often each value is left, (K, V), if results are drawn without replacement.
     """
 
     means: Floats
-    left: tuple[Floats, ...] | None = None
+    left: Floats | None = None
 
 
 class Environment(ABC, Generic[Now]):
@@ -191,9 +191,9 @@ class GaussianArms(Arms):
         totals += pulls * state.means
         if needs == "sums":
             return Batch(pulls, totals), state
-        freedom = np.maximum(pulls - 1.0, 0.0).transpose()
-        scatter = (np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2).transpose()
-        cubes = draw_cubes(rng, pulls, scatter) if needs == "cubes" else None
+        rows = pulls.transpose()
+        scatter = (_draw_scatter(rng, rows, rows.shape) * self.sigma**2).transpose()
+        cubes = self._draw_cubes(rng, pulls, scatter) if needs == "cubes" else None
         return Batch(pulls, totals, scatter, cubes=cubes), state
 
     def pull_parts(
@@ -214,10 +214,16 @@ class GaussianArms(Arms):
         batch = _repartition_scatter(rng, counts, totals, within, partitions)
         cut = batch.parts
         if needs == "cubes" and cut is not None and cut.scatter is not None and batch.scatter is not None:
-            thirds = draw_cubes(rng, np.broadcast_to(counts, cut.totals.shape), cut.scatter)
-            cubes = draw_cubes(rng, batch.counts, batch.scatter)
+            thirds = self._draw_cubes(rng, np.broadcast_to(counts, cut.totals.shape), cut.scatter)
+            cubes = self._draw_cubes(rng, batch.counts, batch.scatter)
             batch = batch._replace(parts=cut._replace(cubes=thirds), cubes=cubes)
         return batch, state
+
+    def _draw_cubes(self, rng: Generator, counts: Floats, scatter: Floats) -> Floats:
+        """Draw sums of cubes about the mean of normal results with this scatter: the first moments are exact."""
+        spread = np.sqrt(6 * np.maximum(counts - 2.0, 0.0) / ((counts + 1.0) * (counts + 3.0)))
+        skewness = rng.standard_normal(counts.shape) * spread
+        return skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,27 +314,11 @@ class SkewedNormal(GaussianArms):
 
     skewness: float | Floats = 0.0  # of all arms, or of each (K)
 
-    def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
-        batch, state = super().pull(rng, state, pulls, needs)
-        return batch._replace(cubes=self._skewed(self.skewness, batch.counts, batch.scatter, batch.cubes)), state
-
-    def pull_parts(
-        self, rng: Generator, state: ArmState, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
-    ) -> tuple[Batch, ArmState]:
-        batch, state = super().pull_parts(rng, state, pulls, parts, partitions, needs)
-        cubes, cut = self._skewed(self.skewness, batch.counts, batch.scatter, batch.cubes), batch.parts
-        if cut is not None:
-            of_parts = np.asarray(self.skewness)[..., None]
-            cut = cut._replace(cubes=self._skewed(of_parts, cut.counts, cut.scatter, cut.cubes))
-        return batch._replace(cubes=cubes, parts=cut), state
-
-    @staticmethod
-    def _skewed(
-        skewness: float | Floats, counts: Floats, scatter: Floats | None, cubes: Floats | None
-    ) -> Floats | None:
-        """Sums of cubes about the mean with this skewness more."""
-        if scatter is None or cubes is None:
-            return None
+    def _draw_cubes(self, rng: Generator, counts: Floats, scatter: Floats) -> Floats:
+        skewness = np.asarray(self.skewness)
+        if counts.ndim > 2:  # parts come after the arms
+            skewness = skewness[..., None]
+        cubes = super()._draw_cubes(rng, counts, scatter)
         return cubes + skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
 
 
@@ -358,10 +348,7 @@ class TableArms(Environment[TableWorld]):
 
     def pull(self, rng: Generator, state: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
         drawn = rng.multinomial(pulls.astype(np.int64), state.shares).astype(np.float64)  # (runs, K, V)
-        if needs == "sums":
-            return Batch(pulls, drawn @ self.values), state
-        table = self._table(drawn) if needs == "rows" else None
-        return Batch(pulls, *self._moments(drawn, pulls), table), state
+        return batch_of_values(self.values, drawn, needs), state
 
     def pull_parts(
         self, rng: Generator, state: TableWorld, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
@@ -375,21 +362,28 @@ class TableArms(Environment[TableWorld]):
         sizes = np.broadcast_to(counts, (*counts.shape[:-3], partitions, *counts.shape[-2:]))  # (runs, M, K, P)
         left, found = np.repeat(batch.table.counts[..., None, :, :], partitions, axis=-3), []
         for part in range(counts.shape[-1]):
-            taken = _draw_without_replacement(rng, left, sizes[..., part])
+            taken = draw_without_replacement(rng, left, sizes[..., part])
             left = left - taken
             found.append(taken)
-        table = np.stack(found, axis=-2)  # (runs, M, K, P, V)
-        return batch._replace(parts=Parts(counts, *self._moments(table, counts), self._table(table))), state
-
-    def _moments(self, drawn: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        totals = drawn @ self.values
-        return totals, np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
-
-    def _table(self, counts: Floats) -> ValueTable:
-        return ValueTable(np.broadcast_to(self.values, (len(counts), self.values.size)), counts)
+        cut = batch_of_values(self.values, np.stack(found, axis=-2), "rows")  # (runs, M, K, P)
+        return batch._replace(parts=Parts(counts, cut.totals, cut.scatter, cut.table)), state
 
 
-def _draw_without_replacement(rng: Generator, left: Floats, sizes: Floats) -> Floats:
+def batch_of_values(values: Floats, drawn: Floats, needs: Needs) -> Batch:
+    """A batch from how often each arm had each value. (V), (runs, ..., V)"""
+    counts, totals = drawn.sum(axis=-1), drawn @ values
+    if needs == "sums":
+        return Batch(counts, totals)
+    scatter = np.maximum(drawn @ values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
+    table = ValueTable(np.broadcast_to(values, (len(drawn), values.size)), drawn) if needs == "rows" else None
+    cubes = None
+    if needs == "cubes":
+        means = totals / np.maximum(counts, 1.0)
+        cubes = total(drawn * (values - means[..., None]) ** 3)
+    return Batch(counts, totals, scatter, table, cubes=cubes)
+
+
+def draw_without_replacement(rng: Generator, left: Floats, sizes: Floats) -> Floats:
     """How often each value is among `sizes` rows, drawn from those that are left. (..., V), ()->(..., V)"""
     rows, rest = left.sum(axis=-1).astype(np.int64), sizes.astype(np.int64)
     found = np.empty_like(left)
@@ -538,13 +532,6 @@ def _draw_scatter(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Float
     found = np.asarray(rng.chisquare(np.maximum(freedom, 1.0), shape))
     found *= freedom > 0
     return found
-
-
-def draw_cubes(rng: Generator, counts: Floats, scatter: Floats) -> Floats:
-    """Draw sums of cubes about the mean of normal results with this scatter: of which the first moments are exact."""
-    spread = np.sqrt(6 * np.maximum(counts - 2.0, 0.0) / ((counts + 1.0) * (counts + 3.0)))
-    skewness = rng.standard_normal(counts.shape) * spread
-    return skewness * np.maximum(scatter, 0.0) ** 1.5 / np.sqrt(np.maximum(counts, 1.0))
 
 
 def _repartition_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, partitions: int) -> Batch:

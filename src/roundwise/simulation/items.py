@@ -1,6 +1,7 @@
 """Environments in which several arms are tried on the same items: a prompt put to several models, a pair of eyes.
 
-Of the items of a batch, in random order, arm i is tried on the first n_i (the nested plan of docs/wager.md).
+Of the items of a batch, in random order, arm i is tried on the first n_i (the nested plan of docs/wager.md). Of a
+finite list (`ListReplay`), every run draws its own random order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roundwise import noise
-from roundwise.arrays import Floats, zeros
+from roundwise.arrays import Bools, Floats, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, pair_sums, part_edges
 from roundwise.noise import Needs
@@ -141,7 +142,6 @@ class NormalItems(ItemEnvironment[ArmState], Arms):
 
     @property
     def sigma(self) -> float:
-        """The largest."""
         return float(np.max(self.sigmas))
 
     def draw_items(self, rng: Generator, state: ArmState, run: int, items: int) -> Floats:
@@ -170,7 +170,6 @@ class StickItems(ItemEnvironment[ArmState], Arms):
 
     @property
     def sigma(self) -> float:
-        """Half the range."""
         return 0.5
 
     @property
@@ -267,3 +266,58 @@ def _join_partitions(partitions: list[Parts]) -> Parts:
         table,
         pairs=_join_partitions(pairs) if pairs else None,
     )
+
+
+class ListOrder(NamedTuple):
+    """The orders of the runs, and how far each is."""
+
+    means: Floats  # (K), of the whole list
+    order: NDArray[np.intp]  # (N)
+    place: NDArray[np.intp]  # (K), of each arm
+
+
+@dataclass(frozen=True, eq=False)
+class ListReplay(ItemReplay):
+    """The items of a table without replacement, in a random order, for policies such as `Lockstep`.
+
+    Args:
+        table: One row an item, one column an arm, (N, K).
+        labels: The names of the arms.
+
+    >>> ListReplay([[1, 0], [1, 1], [0, 0], [1, 0]]).items
+    4
+    """
+
+    @property
+    def items(self) -> int:
+        return len(np.asarray(self.table))
+
+    def initial_state(self, rng: Generator, runs: int) -> ListOrder:  # type: ignore[override]
+        table = np.asarray(self.table)
+        order = rng.permuted(np.broadcast_to(np.arange(self.items), (runs, self.items)), axis=1)
+        return ListOrder(
+            np.broadcast_to(table.mean(axis=0), (runs, self.arms)), order, np.zeros((runs, self.arms), dtype=np.intp)
+        )
+
+    def pull(  # type: ignore[override]
+        self, rng: Generator, state: ListOrder, pulls: Floats, needs: Needs = "sums"
+    ) -> tuple[Batch, ListOrder]:
+        """The next items of each arm of each run."""
+        ends = state.place + pulls.astype(np.intp)
+        places = np.arange(self.items)[:, None]
+        there = (places >= state.place[:, None, :]) & (places < ends[:, None, :])
+        return batch_of_entries(np.asarray(self.table)[state.order], there), state._replace(place=ends)
+
+    def pull_parts(  # type: ignore[override]
+        self, rng: Generator, state: ListOrder, pulls: Floats, parts: int, partitions: int, needs: Needs = "sums"
+    ) -> tuple[Batch, ListOrder]:
+        return self.pull(rng, state, pulls, needs)
+
+
+def batch_of_entries(table: Floats, chosen: Bools) -> Batch:
+    """The chosen entries of the tables of some runs as a batch, by place. (N, K),(N, K)"""
+    some = np.flatnonzero(chosen.any(axis=(0, 2)))
+    last = int(some[-1]) + 1 if some.size else 0
+    table, chosen = table[:, :last], chosen[:, :last]
+    counts, totals = chosen.sum(axis=1, dtype=np.float64), np.where(chosen, table, 0.0).sum(axis=1)
+    return Batch(counts, totals, rows=np.where(chosen, table, np.nan))

@@ -10,9 +10,15 @@ import numpy as np
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Reason
-from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.batch import Batch
 from roundwise.noise import Binary, Bounded, Needs, Noise
-from roundwise.simulation.environments import ArmState, Environment, Generator
+from roundwise.simulation.environments import (
+    ArmState,
+    Environment,
+    Generator,
+    batch_of_values,
+    draw_without_replacement,
+)
 from roundwise.simulation.tables import read_outcomes
 
 
@@ -63,10 +69,8 @@ class Replay(Environment[ArmState]):
 
     def initial_state(self, rng: Generator, runs: int) -> ArmState:
         means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
-        start = zeros((runs, self.arms))
-        if self.replacement:
-            return ArmState(start + means)
-        return ArmState(start + means, tuple(start + column for column in self.counts.T))
+        left = None if self.replacement else np.broadcast_to(self.counts, (runs, *self.counts.shape))
+        return ArmState(zeros((runs, self.arms)) + means, left)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,34 +79,7 @@ class Replay(Environment[ArmState]):
     def pull(self, rng: Generator, state: ArmState, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, ArmState]:
         if state.left is None:
             shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
-            table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
-            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), state
-        others = sum(state.left, start=zeros(pulls.shape))
-        missing = np.minimum(pulls, others)
-        columns, left = [], []
-        for here in state.left:
-            others = others - here
-            whole = (each.astype(np.int64) for each in (here, others, missing))
-            drawn = rng.hypergeometric(*whole).astype(np.float64)
-            missing = missing - drawn
-            columns.append(drawn)
-            left.append(here - drawn)
-        return self._batch(columns, needs), ArmState(state.means, tuple(left))
-
-    def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
-        """A batch from how often each outcome was drawn."""
-        shape = columns[0].shape
-        counts = sum(columns, start=zeros(shape))
-        totals = sum((c * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
-        if needs == "sums":
-            return Batch(counts, totals)
-        squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
-        scatter = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
-        values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
-        table = ValueTable(values, np.stack(columns, axis=-1)) if needs == "rows" else None
-        cubes = None
-        if needs == "cubes":
-            means = totals / np.maximum(counts, 1.0)
-            each = (c * (x - means) ** 3 for c, x in zip(columns, self.outcomes, strict=True))
-            cubes = sum(each, start=zeros(shape))
-        return Batch(counts, totals, scatter, table, cubes=cubes)
+            drawn = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
+            return batch_of_values(self.outcomes, drawn, needs), state
+        drawn = draw_without_replacement(rng, state.left, np.minimum(pulls, state.left.sum(axis=-1)))
+        return batch_of_values(self.outcomes, drawn, needs), state._replace(left=state.left - drawn)

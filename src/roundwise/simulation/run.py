@@ -24,7 +24,7 @@ from roundwise.contract import check_classes
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
-from roundwise.model.problem import Problem, Trial, advance, begin, cannot_stop, check_whole_number, final_answer
+from roundwise.model.problem import Problem, Trial, advance, begin, check_whole_number, final_answer
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.base import Rounds
@@ -66,7 +66,6 @@ class RunSettings(NamedTuple):
 
     @property
     def number_of_blocks(self) -> int:
-        """How many blocks these runs are computed in."""
         return -(-self.runs // block_size(self.load))
 
     def limited(self, rounds: Rounds) -> RunSettings:
@@ -147,12 +146,8 @@ def _compute_lot(lot: Sequence[RunBlock]) -> list[Runs]:
     # back to the system each time, page faults take up to a tenth of a simulation.
     np.empty(3_000_000)
     setting = lot[0].setting
-    problem, environment, policy, question = (
-        setting.problem,
-        setting.environment,
-        setting.policy,
-        setting.problem.question,
-    )
+    problem, environment, policy = setting.problem, setting.environment, setting.policy
+    question = problem.question
     rngs = [
         [np.random.default_rng(np.random.SeedSequence(setting.seed, spawn_key=(job.block, i))) for i in (0, 1)]
         for job in lot
@@ -186,7 +181,7 @@ def _compute_lot(lot: Sequence[RunBlock]) -> list[Runs]:
         over = (
             trial.done
             | (record.batches == before)  # the data are used up
-            | cannot_stop(problem, policy, trial)
+            | policy.stopping.broken(problem, trial)
             | (record.samples >= setting.max_samples)
             | (record.batches >= setting.max_batches)
         )

@@ -150,7 +150,6 @@ class Summary:
     each_shown: tuple[float, ...] = ()
 
     def plain(self) -> Plain:
-        """The summary as JSON."""
         found: Plain = {
             "policy": self.policy,
             "runs": self.runs,

@@ -110,7 +110,6 @@ class SweepCell:
 
     @property
     def settings(self) -> RunSettings:
-        """The runs of the cell."""
         limits = {key: self.limits[key] for key in ("max_samples", "max_batches") if key in self.limits}
         return RunSettings(
             self.problem, self.environment, self.digest, self.limited, runs=self.runs, seed=self.seed, **limits
@@ -247,7 +246,6 @@ def digest_own_code(question: Question, noise: Noise, policy: Policy) -> dict[st
 
 
 def _read_tables(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> list[Made]:
-    """Parse each table of this name."""
     tables = found.get(key, [])
     tables = [tables] if isinstance(tables, dict) else tables
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):

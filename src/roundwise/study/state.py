@@ -15,7 +15,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.ingest import Results, batch_of, of_arms, whole_of
 from roundwise.ingest.row_checks import RowChecks
 from roundwise.model.batch import Batch
-from roundwise.model.problem import Record, Trial, cannot_stop, check_whole_number, final_answer
+from roundwise.model.problem import Record, Trial, check_whole_number, final_answer
 from roundwise.noise.base import Outcome
 from roundwise.policies.base import apportion_pulls, round_of
 from roundwise.store import Entry, EventKind
@@ -542,7 +542,7 @@ class State:
             return None
         policy, budget, cost = self.spec.policy, self.spec.budget, self.spec.max_cost
         needs = f"the rule of {policy.name} needs every round just as it was planned"
-        if cannot_stop(self.spec.problem, self.spec.acting, self.trial):
+        if self.spec.acting.stopping.broken(self.spec.problem, self.trial):
             if self.spec.list is not None:
                 return "the list is used up, and requests that failed leave the answer open"
             return f"{self.summary.deviation or 'a round did not come back as it was planned'}, and {needs}"
