@@ -179,9 +179,7 @@ def _is_named(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and "_fields" in vars(kind)
 
 
-@lru_cache(maxsize=256)
-def _types_of_fields(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_types_of_fields = lru_cache(maxsize=256)(get_type_hints)
 
 
 def expand_alias(hint: Any) -> Any:

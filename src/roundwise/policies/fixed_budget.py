@@ -11,15 +11,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.model.problem import BatchPlan, Declaration, Problem, Trial
-from roundwise.policies.base import (
-    RankingPolicy,
-    batch_merits,
-    checked,
-    everywhere,
-    oriented,
-    ranking,
-    undeclared,
-)
+from roundwise.policies.base import RankingPolicy, batch_merits, checked, everywhere, oriented, ranking, undeclared
 from roundwise.questions.base import largest_mask
 from roundwise.rules import Declared, StoppingRule
 

@@ -61,8 +61,8 @@ class Lockstep(Policy[BlockEdge]):
             raise InputError("The policy 'lockstep' is for lists of items: create the study with a list.")
         self.stopping.check(problem)
         each = np.ones(problem.arms, dtype=np.bool_)
-        some = bool(self._affordable(problem, np.zeros(problem.arms), each) >= 1.0)
-        checked(some, f"`max_cost` is {self.max_cost:g}, but one item costs more with all arms." if not some else "")
+        if self._affordable(problem, np.zeros(problem.arms), each) < 1.0:
+            raise InputError(f"`max_cost` is {self.max_cost:g}, but one item costs more with all arms.")
         room = self.max_batch is None or self.max_batch >= problem.arms
         checked(room, f"`max_batch` is {self.max_batch}, but {problem.arms} arms need that many results for one item.")
 

@@ -23,6 +23,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -450,11 +451,8 @@ class HalfspaceQuestion(Question):
 
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         values = family.clip_means(finite(means))
-        each = [self._family_complexity(*answer, values, family) for answer in self._family_answers(values)]
-        best = each[0]
-        for other in each[1:]:
-            best = easier_complexity(best, other)
-        return best
+        each = (self._family_complexity(*answer, values, family) for answer in self._family_answers(values))
+        return reduce(easier_complexity, each)
 
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
         values = family.clip_means(finite(means))
@@ -591,7 +589,6 @@ class RankingQuestion(HalfspaceQuestion):
 
     @property
     def end_text(self) -> str:
-        """'highest', or 'lowest'."""
         return "lowest" if self.lower_is_better else "highest"
 
     def check_range(self, low: float, high: float) -> None:

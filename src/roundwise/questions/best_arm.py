@@ -165,14 +165,14 @@ class BestArm(RankingQuestion, ScoreQuestion):
         second = np.where(one_hot(who, arms), -np.inf, means).argmax(axis=-1)
         rival = np.where(one_hot(who, arms), second[:, None], who[:, None])
         against = np.take_along_axis(counts, rival, axis=-1)
-        may = _costs(means - np.take_along_axis(means, rival, axis=-1) + self.tolerance, counts, against)
+        may = pair_costs(means - np.take_along_axis(means, rival, axis=-1) + self.tolerance, counts, against)
         most, todo = np.zeros(len(means)), every
         while todo.size:
             i = may[todo].argmax(axis=-1)
             todo, i = (each[may[todo, i] > most[todo]] for each in (todo, i))
             mine = np.arange(arms) == i[:, None]
             gaps = means[todo, i][:, None] - means[todo] + self.tolerance
-            found = np.where(mine, np.inf, _costs(gaps, counts[todo], counts[todo, i][:, None])).min(axis=-1)
+            found = np.where(mine, np.inf, pair_costs(gaps, counts[todo], counts[todo, i][:, None])).min(axis=-1)
             better = found > most[todo]
             most[todo[better]], who[todo[better]] = found[better], i[better]
             may[todo, i] = -np.inf
@@ -193,7 +193,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return gaps, leads, np.asarray(leads.sum(axis=-1) == 1)
 
 
-def _costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
+def pair_costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
     """gap_+^2 / (1/N + 1/N'): what it costs to move two arms so far, for 2 sigma^2 = 1; 0 without pulls."""
     both = np.maximum(one + other, 1e-300)
     return np.asarray(np.maximum(gaps, 0.0) ** 2 * (one * other / both))

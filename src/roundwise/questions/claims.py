@@ -306,7 +306,6 @@ class Claims(HalfspaceQuestion):
 
     @property
     def opposites(self) -> bool:
-        """Whether the opposite of a claim can be shown, too."""
         return self.futility is not None or self.sides == "two"
 
     @cached_property

@@ -24,12 +24,7 @@ from roundwise.questions.base import (
     near_words,
     within_words,
 )
-from roundwise.solvers.halfspaces import (
-    Halfspaces,
-    Pieces,
-    pack_forms,
-    range_of_forms,
-)
+from roundwise.solvers.halfspaces import Halfspaces, Pieces, pack_forms, range_of_forms
 
 
 @dataclass(frozen=True, eq=False)

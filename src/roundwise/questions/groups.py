@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.errors import InputError
-from roundwise.questions.base import PLAIN_WORDING, Answer, Question, Wording, column, finite
+from roundwise.questions.base import PLAIN_WORDING, Answer, Question, Wording, column, easier_complexity, finite
 from roundwise.questions.best_arm import complexity_of_gaps
 from roundwise.questions.forms import count_and_list, set_fields
 from roundwise.solvers import divergence
-from roundwise.solvers.halfspaces import Complexity, Family, complexity_where, pairs
+from roundwise.solvers.halfspaces import Complexity, Family, pairs
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ class BestGroup(Question):
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
         values = family.clip_means(finite(means))
         self.check(values.shape[-1])
-        leader, found = self.merits(values).argmax(axis=-1), self.group_of_arm[self.merits(values).argmax(axis=-1)]
+        leader = self.merits(values).argmax(axis=-1)
+        found = self.group_of_arm[leader]
         best = Complexity(np.full(found.shape, np.inf), np.full(values.shape, 1.0 / values.shape[-1]))
         for group in range(len(self.names)):
             right = np.asarray(found == group)
@@ -118,11 +119,8 @@ class BestGroup(Question):
             second = np.broadcast_to(others, first.shape)
             pieces = pairs(second, first) if self.lower_is_better else pairs(first, second)
             if right.any():
-                own = divergence.family_complexity(pieces, values, family, right)
-                best = Complexity(
-                    np.where(right, own.value, best.value), np.where(right[..., None], own.weights, best.weights)
-                )
-        return complexity_where(np.isfinite(best.value), *best)
+                best = easier_complexity(best, divergence.family_complexity(pieces, values, family, right))
+        return best
 
     def answer_text(self, answer: Answer, names: Sequence[str]) -> str:
         return f"{self.names[int(answer)]} has the best arm"

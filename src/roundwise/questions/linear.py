@@ -15,15 +15,8 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.errors import InputError
-from roundwise.questions.base import (
-    MOST,
-    PLAIN_WORDING,
-    Answer,
-    HalfspaceQuestion,
-    Question,
-    Wording,
-    finite,
-)
+from roundwise.questions.base import MOST, PLAIN_WORDING, Answer, HalfspaceQuestion, Question, Wording, finite
+from roundwise.questions.forms import set_fields
 from roundwise.solvers.design import fit_least_squares, orthonormal_basis, solve_design
 from roundwise.solvers.halfspaces import Complexity, Halfspaces
 
@@ -59,10 +52,8 @@ class Linear(HalfspaceQuestion):
         asked.check(len(features))
         if asked.pieces(len(features)) is None or asked.separate_claims or asked.features is not None:
             raise InputError(f"The question '{asked.name}' cannot be asked of arms with features.")
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "tolerance", asked.tolerance)
-        object.__setattr__(self, "lower_is_better", asked.lower_is_better)
-        object.__setattr__(self, "names", asked.names)
+        set_fields(self, features=features, names=asked.names)
+        set_fields(self, tolerance=asked.tolerance, lower_is_better=asked.lower_is_better)
 
     @cached_property
     def basis(self) -> Floats:

@@ -29,6 +29,7 @@ from roundwise.questions.base import (
     spread_over,
     within_words,
 )
+from roundwise.questions.best_arm import pair_costs
 from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, NormalFamily, Pieces, complexity_where
 from roundwise.solvers.sparse_pairs import solve_pairs
@@ -108,14 +109,10 @@ class TopK(RankingQuestion):
         few, many = slice(None, self.k), slice(self.k, None)
         if self.k > means.shape[-1] - self.k:
             few, many = many, few
-        means_few, counts_few = means[..., few], counts[..., few]
-        means_many, counts_many = means[..., many], counts[..., many]
         least = np.full(means.shape[:-1], np.inf)
-        for j in range(means_few.shape[-1]):  # the shorter side, so memory stays (runs, K)
-            count = counts_few[..., j, None]
-            both = count + counts_many
-            costs = (means_few[..., j, None] - means_many) ** 2 * (count * counts_many / np.where(both > 0, both, 1.0))
-            least = np.minimum(least, costs.min(axis=-1))
+        for j in range(means.shape[-1])[few]:  # the shorter side, so memory stays (runs, K)
+            gaps = np.abs(means[..., j, None] - means[..., many])
+            least = np.minimum(least, pair_costs(gaps, counts[..., j, None], counts[..., many]).min(axis=-1))
         return least / (2 * sigma**2)
 
     @quiet
@@ -189,7 +186,8 @@ class TopK(RankingQuestion):
         step = max(1, _ENTRIES // arms**2)
         for start in range(0, len(values), step):
             rows = slice(start, start + step)
-            costs = pair_costs(values[rows], pulls[rows], self.tolerance)
+            gaps = values[rows, :, None] - values[rows, None, :] + self.tolerance
+            costs = pair_costs(gaps, pulls[rows, :, None], pulls[rows, None, :])
             found = weakest_pair(inside[rows], costs)
             for run in np.flatnonzero(_improvable(costs <= found[:, None, None], self.k)):
                 sets = np.array(list(itertools.islice(top_sets(values[start + run], self.k, self.tolerance), MOST)))
@@ -267,13 +265,6 @@ def weakest_pair(inside: Bools, costs: Floats) -> Floats:
     """min over a in the set and b not of cost(a, b). (K),(K,K)->()"""
     split = inside[..., :, None] & ~inside[..., None, :]
     return np.asarray(np.where(split, costs, np.inf).min(axis=(-2, -1)))
-
-
-def pair_costs(means: Floats, counts: Floats, tolerance: float) -> Floats:
-    """(mu_a - mu_b + tolerance)_+^2 / (1/N_a + 1/N_b); 0 without pulls. (K),(K)->(K,K)"""
-    both = counts[..., :, None] + counts[..., None, :]
-    harmonic = counts[..., :, None] * counts[..., None, :] / np.where(both > 0, both, 1.0)
-    return np.asarray(np.maximum(means[..., :, None] - means[..., None, :] + tolerance, 0.0) ** 2 * harmonic)
 
 
 def _improvable(needs: Bools, k: int) -> Bools:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, quiet, total
+from roundwise.arrays import Bools, Floats, quiet, total, tree_map
 from roundwise.errors import InputError
 from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, complexity_where, range_of_forms
@@ -35,13 +35,7 @@ class Sides(NamedTuple):
     even: Bools  # (P), whether it says that its first arm exceeds its second
 
     def take_runs(self, runs: Bools) -> Sides:
-        pieces = self.pieces
-        chosen = pieces._replace(
-            arms=pieces.arms[runs], factors=pieces.coefficients[runs], offsets=pieces.offsets[runs]
-        )
-        return Sides(
-            chosen, self.means[runs], self.distances[runs], self.possible[runs], self.single[runs], self.even[runs]
-        )
+        return tree_map(lambda each: each[runs], self)
 
 
 def build_sides(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
@@ -63,7 +57,7 @@ def build_sides(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
 def halfspace_costs(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
     """C_j at these pulls, KL(mu_i, lambda_i) of the arms of each half-space, and lambda_i - mu_i."""
     pieces, means = sides.pieces, sides.means
-    weights = np.take_along_axis(np.broadcast_to(pulls[..., None, :], _wide(pieces, pulls)), pieces.arms, axis=-1)
+    weights = _pulls_of_sides(sides, pulls)
     own, factors = family.select_arms(pieces.arms), pieces.coefficients
     steps = np.where(factors == 0, 0.0, -sides.distances[..., None] / np.where(factors == 0, 1.0, factors))
     if sides.even.any():
@@ -87,8 +81,11 @@ def _steps_to_common_mean(means: Floats, weights: Floats, family: Family) -> Flo
     return np.asarray(np.where(np.arange(means.shape[-1]) == 0, first[..., None], second[..., None]) * pair)
 
 
-def _wide(pieces: Halfspaces, pulls: Floats) -> tuple[int, ...]:
-    return (*pieces.arms.shape[:-1], pulls.shape[-1])
+def _pulls_of_sides(sides: Sides, pulls: Floats) -> Floats:
+    """The pulls of the arms of each half-space. (K)->(P,S)"""
+    arms = sides.pieces.arms
+    every = np.broadcast_to(pulls[..., None, :], (*arms.shape[:-1], pulls.shape[-1]))
+    return np.take_along_axis(every, arms, axis=-1)
 
 
 def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
@@ -159,11 +156,9 @@ class FamilyCosts(NamedTuple):
         """
         sides, family = self.sides, self.family
         costs, each, steps = halfspace_costs(sides, pulls, family)
-        own, pieces = family.select_arms(sides.pieces.arms), sides.pieces
-        weights = np.take_along_axis(np.broadcast_to(pulls[..., None, :], _wide(pieces, pulls)), pieces.arms, axis=-1)
-        first, second = own.derivatives(sides.means, steps)
-        ease = 1 / (np.maximum(weights, 1e-300) * second)
-        factors = pieces.coefficients
+        first, second = family.select_arms(sides.pieces.arms).derivatives(sides.means, steps)
+        ease = 1 / (np.maximum(_pulls_of_sides(sides, pulls), 1e-300) * second)
+        factors = sides.pieces.coefficients
         together = np.sqrt(np.maximum(total(factors**2 * ease), 1e-300))[..., None]
         live = sides.possible[..., None] & (factors != 0)
         bends = first**2 * ease, factors * first * ease / together

@@ -20,13 +20,11 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roundwise.arrays import Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
 
-__all__ = ["EXACT", "ROUGH", "Allocation", "check_certificate", "solve_bipartite", "solve_general"]
-
-_Array: TypeAlias = NDArray[np.float64]
-_Scaled: TypeAlias = "tuple[_System, _Array]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
+_Scaled: TypeAlias = "tuple[_System, Floats]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
 
 EXACT = 1e-9  # certified relative gap at which a run is done
 ROUGH = 1e-2  # the same for a plan, whose estimates are off by far more
@@ -40,9 +38,9 @@ _CHUNK = 2**18  # entries of Q that are worked on at a time
 class Allocation(NamedTuple):
     """The least total of pulls within all limits, such pulls, and how far from the least they may be."""
 
-    total: _Array  # (R,); inf where no pulls are enough
-    pulls: _Array  # (R, K); all 1 where no pulls are enough
-    gap: _Array  # (R,); total / lower bound - 1
+    total: Floats  # (R,); inf where no pulls are enough
+    pulls: Floats  # (R, K); all 1 where no pulls are enough
+    gap: Floats  # (R,); total / lower bound - 1
 
 
 def check_certificate(found: Allocation) -> Allocation:
@@ -64,8 +62,8 @@ def solve_general(squares: ArrayLike, limits: ArrayLike, gap: float = EXACT) -> 
         c = np.where(largest > 0, limits / np.where(largest > 0, largest, 1.0), np.inf)
     q = np.broadcast_to(q / np.where(largest > 0, largest, 1.0)[..., None], (len(c), m, arms))
 
-    def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:
-        used: _Array = q[runs] * (c[runs] < np.inf)[..., None]
+    def scaled(runs: NDArray[np.intp], tightness: Floats) -> _Scaled:
+        used: Floats = q[runs] * (c[runs] < np.inf)[..., None]
         rows = np.ascontiguousarray(used * tightness[..., None])
         crowd = np.count_nonzero(rows, axis=-1)[..., None]  # arms that share a limit
         cost = _floored(2.0 * (crowd * rows).max(-2), np.any(used > 0, axis=-2))
@@ -83,7 +81,7 @@ def solve_bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
         mirrored = solve_bipartite(c.swapaxes(1, 2), gap)
         return mirrored._replace(pulls=np.roll(mirrored.pulls, k, axis=-1))
 
-    def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:
+    def scaled(runs: NDArray[np.intp], tightness: Floats) -> _Scaled:
         rows, used = tightness.reshape(-1, k, others), c[runs] < np.inf
         cost = _floored(
             4.0 * np.concatenate([rows.max(-1), rows.max(-2)], axis=-1),
@@ -95,13 +93,13 @@ def solve_bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
     return _allocation(c.reshape(len(c), k * others), k + others, k * others, scaled, gap)
 
 
-def _floored(cost: _Array, live: NDArray[np.bool_]) -> _Array:
+def _floored(cost: Floats, live: Bools) -> Floats:
     """Keep underflow from making an arm look as if nothing were asked of it."""
     return np.where(live, np.maximum(cost, 1e-100 * cost.max(-1, keepdims=True)), 0.0)
 
 
 def _allocation(
-    c: _Array, arms: int, size: int, scaled: Callable[[NDArray[np.intp], _Array], _Scaled], tolerance: float
+    c: Floats, arms: int, size: int, scaled: Callable[[NDArray[np.intp], Floats], _Scaled], tolerance: float
 ) -> Allocation:
     """Solve the runs that have limits and can meet them, some at a time, and undo the scaling."""
     total, pulls, gap = np.zeros(len(c)), np.zeros((len(c), arms)), np.zeros(len(c))
@@ -120,7 +118,7 @@ def _allocation(
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # a run that breaks down keeps its best pulls
-def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_Array, _Array]:
+def _interior_point(system: _System, cost: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Return pulls and gap for min sum_i cost_i / v_i subject to Q v <= 1."""
     pulls, total, lower = np.ones_like(cost), np.full(len(cost), np.inf), np.zeros(len(cost))
     at = np.arange(len(cost))  # the runs not yet done
@@ -173,41 +171,41 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
     return pulls, np.maximum(total / lower - 1.0, 0.0)
 
 
-def _longest(y: _Array, dy: _Array) -> _Array:
+def _longest(y: Floats, dy: Floats) -> Floats:
     """The share of the step dy, at most 1, that keeps y positive."""
     furthest = np.maximum.reduce(dy / -y, axis=-1, keepdims=True)
     return np.asarray(_TO_BOUNDARY / np.maximum(furthest, _TO_BOUNDARY))
 
 
-_Newton: TypeAlias = Callable[[_Array, _Array], tuple[_Array, _Array]]
+_Newton: TypeAlias = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
 class _Dense:
     """The matrix Q of each run."""
 
-    q: _Array  # (R, m, K)
+    q: Floats  # (R, m, K)
 
-    def rows(self, v: _Array) -> _Array:
+    def rows(self, v: Floats) -> Floats:
         """Q v."""
         return (self.q @ v[..., None])[..., 0]
 
-    def columns(self, z: _Array) -> _Array:
+    def columns(self, z: Floats) -> Floats:
         """Q'z."""
         return (z[:, None, :] @ self.q)[:, 0, :]
 
-    def only(self, runs: NDArray[np.bool_]) -> Self:
+    def only(self, runs: Bools) -> Self:
         return type(self)(self.q[runs])
 
 
 class _ByArms(_Dense):
     """Not more arms than limits: dz is eliminated."""
 
-    def newton(self, h: _Array, d: _Array) -> _Newton:
+    def newton(self, h: Floats, d: Floats) -> _Newton:
         """The function that solves h dv + Q'dz = a, Q dv - dz / d = b for dv and dz, given a and b."""
         solve = _solver(self.q.swapaxes(1, 2) @ (d[..., None] * self.q), h)
 
-        def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
+        def direction(a: Floats, b: Floats) -> tuple[Floats, Floats]:
             dv = solve(a + self.columns(d * b))
             return dv, d * (self.rows(dv) - b)
 
@@ -217,10 +215,10 @@ class _ByArms(_Dense):
 class _ByLimits(_Dense):
     """Fewer limits than arms: dv is eliminated."""
 
-    def newton(self, h: _Array, d: _Array) -> _Newton:
+    def newton(self, h: Floats, d: Floats) -> _Newton:
         solve = _solver((self.q / h[:, None, :]) @ self.q.swapaxes(1, 2), 1.0 / d)
 
-        def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
+        def direction(a: Floats, b: Floats) -> tuple[Floats, Floats]:
             dz = solve(self.rows(a / h) - b)
             return (a - self.columns(dz)) / h, dz
 
@@ -231,18 +229,18 @@ class _ByLimits(_Dense):
 class _Bipartite:
     """Each limit is on one arm of each side: dz, then the larger side, are eliminated."""
 
-    left: _Array  # (R, k, l), entry of arm a in limit (a, b)
-    right: _Array  # (R, k, l), entry of arm b in limit (a, b)
+    left: Floats  # (R, k, l), entry of arm a in limit (a, b)
+    right: Floats  # (R, k, l), entry of arm b in limit (a, b)
 
     @cached_property
-    def _products(self) -> tuple[_Array, _Array, _Array]:
+    def _products(self) -> tuple[Floats, Floats, Floats]:
         return self.left * self.right, self.left**2, self.right**2
 
-    def rows(self, v: _Array) -> _Array:
+    def rows(self, v: Floats) -> Floats:
         k = self.left.shape[1]
         return (self.left * v[:, :k, None] + self.right * v[:, None, k:]).reshape(len(v), -1)
 
-    def columns(self, z: _Array) -> _Array:
+    def columns(self, z: Floats) -> Floats:
         grid = z.reshape(self.left.shape)
         k, others = self.left.shape[1:]
         found = np.empty((len(z), k + others))
@@ -250,17 +248,17 @@ class _Bipartite:
         np.add.reduce(self.right * grid, axis=-2, out=found[:, k:])
         return found
 
-    def only(self, runs: NDArray[np.bool_]) -> Self:
+    def only(self, runs: Bools) -> Self:
         return type(self)(self.left[runs], self.right[runs])
 
-    def newton(self, h: _Array, d: _Array) -> _Newton:
+    def newton(self, h: Floats, d: Floats) -> _Newton:
         k, grid = self.left.shape[1], d.reshape(self.left.shape)
         across, left, right = (each * grid for each in self._products)
         smaller = h[:, :k] + np.add.reduce(left, axis=-1)
         larger = h[:, k:] + np.add.reduce(right, axis=-2)
         solve = _solver(-(across / larger[:, None, :]) @ across.swapaxes(1, 2), smaller)
 
-        def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
+        def direction(a: Floats, b: Floats) -> tuple[Floats, Floats]:
             y = a + self.columns(d * b)
             first = solve(y[:, :k] - (across @ (y[:, k:] / larger)[..., None])[..., 0])
             second = (y[:, k:] - (first[:, None, :] @ across)[:, 0, :]) / larger
@@ -273,7 +271,7 @@ class _Bipartite:
 _System: TypeAlias = _ByArms | _ByLimits | _Bipartite
 
 
-def _solver(matrix: _Array, diagonal: _Array) -> Callable[[_Array], _Array]:
+def _solver(matrix: Floats, diagonal: Floats) -> Callable[[Floats], Floats]:
     """The function that solves (matrix + diagonal) x = y; nan for the runs where this is singular."""
     entries = np.arange(matrix.shape[-1])
     matrix[:, entries, entries] += diagonal
@@ -283,7 +281,7 @@ def _solver(matrix: _Array, diagonal: _Array) -> Callable[[_Array], _Array]:
     return lambda y: scale * _solution(matrix, (scale * y)[..., None])[..., 0]
 
 
-def _solution(matrix: _Array, y: _Array) -> NDArray[np.floating[Any]]:
+def _solution(matrix: Floats, y: Floats) -> NDArray[np.floating[Any]]:
     try:
         return np.linalg.solve(matrix, y)
     except np.linalg.LinAlgError:
