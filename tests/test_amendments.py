@@ -19,13 +19,13 @@ from roundwise import (
     load_study,
     plan,
 )
+from roundwise.errors import UnknownStudyError
 from roundwise.ingest import Columns
 from roundwise.messages import Note, count
 from roundwise.model.batch import Batch
 from roundwise.model.problem import advance
 from roundwise.policies import PET
 from roundwise.questions import Claims
-from roundwise.store import UnknownStudyError
 from roundwise.study import fold as counting
 from roundwise.study.audit import audit_entries
 from roundwise.study.spec import StudySpec

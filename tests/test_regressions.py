@@ -29,12 +29,13 @@ from roundwise import (
     create_study,
     simulate,
 )
+from roundwise.errors import StoreError
 from roundwise.ingest import read_results
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.policies import OptBBAI
 from roundwise.report import build_report
 from roundwise.rules.eprocess.rule import eprocess_for
-from roundwise.store import StoreError, open_store
+from roundwise.store import open_store
 
 
 @pytest.fixture

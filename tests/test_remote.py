@@ -31,8 +31,8 @@ from roundwise import (
     study_log,
     verify_study,
 )
-from roundwise.errors import ConflictError, StudyExistsError, UnknownStudyError
-from roundwise.store import StudyStateError, open_store, remote
+from roundwise.errors import ConflictError, StudyExistsError, StudyStateError, UnknownStudyError
+from roundwise.store import open_store, remote
 from roundwise.study.study import RemoteStudy, Study
 
 ARMS = ["red", "green", "blue/1"]

@@ -19,19 +19,8 @@ from hypothesis import strategies as st
 import postgres
 import roundwise
 from roundwise import DataError, InputError
-from roundwise.store import (
-    ConflictError,
-    DamagedError,
-    StoreError,
-    StudyExistsError,
-    UnknownStudyError,
-    check_chain,
-    database,
-    log_lines,
-    open_store,
-    read_log,
-    write_log,
-)
+from roundwise.errors import ConflictError, DamagedError, StoreError, StudyExistsError, UnknownStudyError
+from roundwise.store import check_chain, database, log_lines, open_store, read_log, write_log
 from roundwise.store.log import Head, chain_entries, encode_payload
 
 
@@ -553,7 +542,8 @@ class TestAddresses:
             os.chmod(folder, 0o555)
             code = f"""
 import os, tempfile
-from roundwise.store import StoreError, open_store
+from roundwise.errors import StoreError
+from roundwise.store import open_store
 with tempfile.TemporaryDirectory() as elsewhere:  # imports all it needs
     open_store(f"sqlite:///{{elsewhere}}/x.db").close()
 if os.geteuid() == 0:

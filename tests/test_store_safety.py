@@ -21,7 +21,8 @@ import pytest
 import postgres
 from processes import child, ended
 from roundwise import RoundwiseError
-from roundwise.store import ConflictError, StoreError, open_store
+from roundwise.errors import ConflictError, StoreError
+from roundwise.store import open_store
 from roundwise.study.audit import list_studies
 
 KILLS = 25  # a thousand of every command: test_killed_commands, behind the marker

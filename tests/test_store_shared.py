@@ -24,7 +24,8 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import ConflictError, StoreError, database, open_store, read_log, write_log
+from roundwise.errors import ConflictError, StoreError
+from roundwise.store import database, open_store, read_log, write_log
 
 ARMS = ("a", "b")
 
@@ -434,7 +435,8 @@ sys.stdin.readline()
         """As C programs do that carry an interpreter: nothing was closed, so the child is refused."""
         code = """
 import ctypes, os, sys
-from roundwise.store import StoreError, open_store
+from roundwise.errors import StoreError
+from roundwise.store import open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 pid = ctypes.PyDLL(None).fork()
@@ -453,7 +455,8 @@ os.waitpid(pid, 0)
     def test_processes_of_multiprocessing(self, url):
         code = """
 import multiprocessing, sys
-from roundwise.store import ConflictError, open_store
+from roundwise.errors import ConflictError
+from roundwise.store import open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 
@@ -539,7 +542,8 @@ class TestFileInUse:
 
     CUT_OFF = """
 import subprocess, sys
-from roundwise.store import StoreError, open_store
+from roundwise.errors import StoreError
+from roundwise.store import open_store
 path, how = sys.argv[1:]
 url = f"sqlite:///{path}"
 store, second = open_store(url), open_store(url)

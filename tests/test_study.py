@@ -35,11 +35,12 @@ from roundwise import (
     final_answer,
     load_study,
 )
+from roundwise.errors import StudyExistsError, UnknownStudyError
 from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import Limited
 from roundwise.report.text import name_answer
 from roundwise.rules.eprocess.rule import EProcessRule
-from roundwise.store import StudyExistsError, UnknownStudyError, open_store
+from roundwise.store import open_store
 from roundwise.store.log import Head, chain_entries
 from roundwise.study import replay
 from roundwise.study.audit import audit_entries

@@ -70,7 +70,6 @@ def _show(value: object) -> str:
 
 
 def _check_shape(what: str, name: str, value: object, shape: tuple[int, ...]) -> Array:
-    """The value as an array of this shape."""
     found = np.asarray(value)
     if found.shape != shape:
         refuse(

@@ -44,7 +44,6 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether the time is used up."""
         return self._end is not None and time.thread_time() > self._end
 
     def check(self) -> None:

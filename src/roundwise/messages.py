@@ -166,7 +166,6 @@ class Guarantee:
 
     @classmethod
     def of(cls, doubts: Sequence[Doubt], shapes: Sequence[str] = ()) -> Guarantee:
-        """Return the guarantee with these doubts."""
         conditions, reasons, approximations = (
             tuple(each for each in doubts if isinstance(each, kind)) for kind in (Condition, Reason, Approximation)
         )
@@ -219,7 +218,6 @@ class Guarantee:
         return "; and that ".join(map(str, self.conditions))
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return {
             "status": self.status.value,
             "conditions": [each.plain() for each in self.conditions],
@@ -271,7 +269,6 @@ class Note(Message):
     severity: ClassVar[Severity] = Severity.INFO
 
     def plain(self) -> dict[str, Any]:
-        """Return the note as JSON."""
         return {"code": self.code, "severity": self.severity.value, "message": str(self), **self.fields}
 
 

@@ -36,11 +36,9 @@ class EarlierBatches(NamedTuple):
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> EarlierBatches:
-        """No batch."""
         return cls(np.zeros((*shape, shape[-1])), np.zeros(shape), np.zeros(shape), 0)
 
     def plus(self, counts: Floats, totals: Floats) -> EarlierBatches:
-        """With one more batch."""
         share = counts / _weight(counts)[..., None]
         system = self.system + _diagonal(counts) - share[..., None] * counts[..., None, :]
         right = self.right + (totals - share * total(totals)[..., None])
@@ -106,7 +104,6 @@ class Past(NamedTuple):
 
     @property
     def batches(self) -> int:
-        """How many batches there were."""
         return len(self.history) + (0 if self.earlier is None else self.earlier.batches)
 
     @property
@@ -211,7 +208,6 @@ class ArmMeanFit(NamedTuple):
         return np.where(np.isfinite(spread), np.maximum(found, 0.0), np.inf)
 
     def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
-        """The same."""
         covariance = self.covariance[np.ix_(arms, arms)] + np.diag(own)
         return np.asarray(np.linalg.solve(covariance, right), dtype=np.float64), np.diag(covariance).copy()
 

@@ -155,7 +155,6 @@ def _without_none(hint: object) -> object:
 
 
 def _read_value(what: str, key: str, hint: object, value: object) -> object:
-    """The value of a setting, checked by its type."""
     reader = _READERS.get(hint) or _READERS.get(typing.get_origin(hint))
     if isinstance(value, _Text):
         value = value.convert(hint)

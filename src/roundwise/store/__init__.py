@@ -14,15 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from roundwise.errors import (
-    ConflictError,
-    DamagedError,
-    InputError,
-    StoreError,
-    StudyExistsError,
-    StudyStateError,
-    UnknownStudyError,
-)
+from roundwise.errors import InputError
 from roundwise.store.log import Entry, EventKind, Listing, check_chain, log_lines, read_log, refuse_database, write_log
 
 if TYPE_CHECKING:
@@ -53,15 +45,9 @@ def open_store(url: str | None = None, create: bool = True) -> Records:
 
 __all__ = [
     "DEFAULT",
-    "ConflictError",
-    "DamagedError",
     "Entry",
     "EventKind",
     "Listing",
-    "StoreError",
-    "StudyExistsError",
-    "StudyStateError",
-    "UnknownStudyError",
     "check_chain",
     "log_lines",
     "open_store",

@@ -19,14 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from roundwise import errors
 from roundwise._version import __version__
 from roundwise.arrays import Facts
-from roundwise.errors import (
-    DamagedError,
-    InputError,
-    RoundwiseError,
-    StoreError,
-    StudyExistsError,
-    UnknownStudyError,
-)
+from roundwise.errors import DamagedError, InputError, RoundwiseError, StoreError, StudyExistsError, UnknownStudyError
 from roundwise.messages import Remedy, current_surface
 from roundwise.store.log import (
     Entry,
@@ -136,14 +129,12 @@ class Server:
     def upload(
         self, path: str, parts: list[MultipartField], key: str | None = None, expected: str | None = None
     ) -> Any:
-        """Send files."""
         border = f"roundwise-{os.urandom(16).hex()}"
         form = b"".join(b"--%b\r\n%b\r\n" % (border.encode(), part.encode()) for part in parts)
         content, kind = form + f"--{border}--\r\n".encode(), f"multipart/form-data; boundary={border}"
         return self._json(self._request("POST", path, content, kind, key, expected))
 
     def text(self, path: str, content: str) -> None:
-        """Send lines of text."""
         self._request("POST", path, content.encode(), "application/jsonl")
 
     def delete(self, path: str, expected: str) -> None:

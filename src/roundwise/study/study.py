@@ -17,7 +17,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, InputError, unknown
+from roundwise.errors import ConflictError, DataError, InputError, StudyExistsError, StudyStateError, unknown
 from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened, unreadable
 from roundwise.ingest import ArmSums, Columns, Reading, RecordedFiles, Results, TellKeywords, TellOptions, read_results
@@ -32,7 +32,7 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.designed import LOOKS
 from roundwise.questions import Question
-from roundwise.store import ConflictError, Entry, EventKind, StudyExistsError, StudyStateError, open_store
+from roundwise.store import Entry, EventKind, open_store
 from roundwise.store.log import current_user, pending_entry
 from roundwise.store.remote import MultipartField, Server, segment
 from roundwise.study.amendments import Change, check_change, effect_of_change, relaxed_spec

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse
 
-from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.store import (
+from roundwise.errors import (
     ConflictError,
     DamagedError,
+    DataError,
+    InputError,
+    RoundwiseError,
     StoreError,
     StudyExistsError,
     StudyStateError,
