@@ -15,12 +15,11 @@ from itertools import chain, islice
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, empty, where_header_is
+from roundwise.formats.sheet import UNPACKED, Chunk, Sheet, blank, damaged, digest_of, empty, where_header_is
 from roundwise.messages import quoted
 
 ROWS = 2000  # handed over at once
 PEEKED = 20  # looked at for a header that is not at the top
-LARGEST = 1 << 30  # bytes of a sheet, unpacked
 WIDEST = 16_384  # columns of a sheet
 _SHARED = 128 << 20  # letters of all texts together
 _PART = 1 << 26  # bytes of the parts that list sheets
@@ -41,7 +40,7 @@ def is_workbook(file: BinaryIO, path: str) -> bool:
         file.seek(0)
 
 
-def excel_sheet(name: str, file: BinaryIO, known: Collection[str] = (), largest: int = LARGEST) -> Sheet:
+def excel_sheet(name: str, file: BinaryIO, known: Collection[str] = (), largest: int = UNPACKED) -> Sheet:
     """The first sheet of an Excel workbook, of `largest` bytes at most; rows are numbered as Excel does."""
     digest = digest_of(file)
     try:

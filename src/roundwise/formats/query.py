@@ -45,9 +45,7 @@ def query_file(sql: str, database: str | None) -> Iterator[QueryFile]:
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
         path = Path(folder) / "query.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            for row in _rows(sql, database):
-                writer.writerow(["" if cell is None else cell for cell in row])
+            csv.writer(file).writerows(_rows(sql, database))  # None is an empty cell
         yield QueryFile(path)
 
 

@@ -29,7 +29,9 @@ from roundwise.errors import DataError, InputError, refusal
 from roundwise.formats.paths import Absent, follow, is_starred, nested_rows
 from roundwise.formats.requests import arm_keys, parse_request_id
 from roundwise.formats.sheet import (
+    UNPACKED,
     Chunk,
+    LimitedGzip,
     Limits,
     Problems,
     Sheet,
@@ -43,7 +45,16 @@ from roundwise.formats.sheet import (
     too_large,
     where_header_is,
 )
-from roundwise.formats.sources import File, Wanted, refuse_database, refuse_search, source_of, source_sheet, split_names
+from roundwise.formats.sources import (
+    File,
+    Wanted,
+    archive_sheet,
+    refuse_database,
+    refuse_search,
+    source_of,
+    source_sheet,
+    split_names,
+)
 from roundwise.messages import list_quoted, quoted, shown
 
 BLOCK = 1 << 20  # bytes read at once
@@ -370,8 +381,7 @@ def _document(about: File, blocks: Blocks, line: str) -> Sheet:
     except (ValueError, RecursionError) as error:
         raise _not_json(name, error) from None
     digest = blocks.digest()
-    starred = any(map(is_starred, about.wanted.titles))
-    if starred:
+    if any(map(is_starred, about.wanted.titles)):
         rows = nested_rows(name, found, about.wanted.titles)
         return _of_columns(name, {path: [row[path] for row in rows] for path in about.wanted.titles}, digest)
     members = found if isinstance(found, list) else [found]
@@ -518,11 +528,12 @@ def parquet_sheet(name: str, path: str, file: BinaryIO, limits: Limits | None = 
         wanted = [(column, kinds[place]) for column, place in zip(names, places, strict=True)]
         if limits is not None:  # a text of a dictionary is stored once, but is read in every row that has it
             ((number,),) = next(fetched("select count(*)"))
-            limits.check(name, 0, int(number))
+            limits.check_rows(name, number)
             sizes = [f"sum({LENGTHS[kind]}({column}))" for column, kind in wanted if kind in LENGTHS]
             if sizes:
                 (found,) = next(fetched(f"select {', '.join(sizes)}"))
-                limits.check(name, sum(int(each or 0) for each in found), 0)
+                if sum(int(each or 0) for each in found) > limits.unpacked:
+                    raise too_large(name)
         cells = ("'(nested)'" if any(each in kind for each in NESTED) else column for column, kind in wanted)
         start = 1
         for rows in fetched(f"select {', '.join(cells)}"):
@@ -587,18 +598,18 @@ def _sheet(
         return parquet_sheet(name, path, file, limits)
     if start.startswith(b"PK\x03\x04"):
         from roundwise.formats.excel import excel_sheet, is_workbook
-        from roundwise.formats.sources import archive_sheet
 
-        if not is_workbook(file, path):
-            return archive_sheet(name, path, file, wanted, *([] if limits is None else [limits.unpacked]))
-        return excel_sheet(name, file, known, *([] if limits is None else [limits.unpacked]))
+        most = UNPACKED if limits is None else limits.unpacked
+        if is_workbook(file, path):
+            return excel_sheet(name, file, known, most)
+        return archive_sheet(name, path, file, wanted, most)
     if start.startswith(b"SQLite format 3\0"):
         raise refuse_database(name, path)
     for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
         if start and path.lower().endswith(suffix):
             raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
     if start.startswith(b"\x1f\x8b"):
-        unpacked = gzip.GzipFile(fileobj=file) if limits is None else limits.gzip(name, file)
+        unpacked = gzip.GzipFile(fileobj=file) if limits is None else LimitedGzip(name, file, limits.unpacked)
         file = cast(BinaryIO, stack.enter_context(unpacked))
         try:
             start = _start(file)

@@ -39,6 +39,7 @@ def not_open(path: Path) -> None:
         )
 
 
+UNPACKED = 1 << 30  # bytes of an archive or a workbook, unpacked
 LARGEST = 1e100  # of a value: larger ones are mistakes, and their squares could not be added
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # what stands for a value that is not there
 WORDS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
@@ -93,9 +94,8 @@ class Numbers:
         except (ValueError, TypeError, OverflowError):
             found = None
         if found is not None and not np.isnan(found).any():
-            self.seen.setdefault("plain", int(lines[0]) if found.any() else 0)
-            if not self.seen["plain"]:
-                del self.seen["plain"]
+            if found.any():
+                self.seen.setdefault("plain", int(lines[0]))
             return found, np.zeros(len(cells), dtype=np.bool_)
         found, missing = np.empty(len(cells)), np.zeros(len(cells), dtype=np.bool_)
         for k, cell in enumerate(cells):
@@ -418,33 +418,27 @@ class Limits:
     unpacked: int
     rows: int
 
-    def check(self, name: str, unpacked: int, rows: int) -> None:
-        """Refuse a file whose declared size exceeds the limits."""
+    def check_rows(self, name: str, rows: int) -> None:
+        """Refuse a file with more rows."""
         if rows > self.rows:
             raise DataError(f"{name} has over {self.rows} rows. {REMEDY}")
-        if unpacked > self.unpacked:
-            raise too_large(name)
-
-    def gzip(self, name: str, file: BinaryIO) -> gzip.GzipFile:
-        """A compressed file, read up to the limit."""
-        return _Counted(name, file, self.unpacked)
 
     def counted(self, sheet: Sheet) -> Sheet:
         """A table, read up to the limit."""
-        chunks: Callable[[Sequence[int]], Iterator[Chunk]] = sheet.chunks
+        chunks = sheet.chunks
 
         def few(places: Sequence[int]) -> Iterator[Chunk]:
             rows = 0
             for chunk in chunks(places):
                 rows += len(chunk.lines)
-                self.check(sheet.name, 0, rows)
+                self.check_rows(sheet.name, rows)
                 yield chunk
 
         sheet.chunks = few
         return sheet
 
 
-class _Counted(gzip.GzipFile):
+class LimitedGzip(gzip.GzipFile):
     """A compressed file of which at most `most` bytes are unpacked."""
 
     def __init__(self, name: str, file: BinaryIO, most: int) -> None:

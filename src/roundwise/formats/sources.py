@@ -23,12 +23,11 @@ from typing import Any, BinaryIO, NamedTuple
 from roundwise.errors import DataError, InputError, refusal
 from roundwise.formats.paths import Absent, follow
 from roundwise.formats.requests import arm_keys, parse_request_id
-from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, name_in, not_open, too_large
+from roundwise.formats.sheet import UNPACKED, Chunk, Sheet, blank, damaged, digest_of, name_in, not_open, too_large
 from roundwise.messages import Remedy, list_quoted, quoted, shown
 
 Objects = Iterable[tuple[int, dict[str, Any]]]  # with the line or row of each
 ROWS = 2000  # handed over at once
-UNPACKED = 1 << 30  # bytes of an archive
 SAMPLE_KEYS = ("id", "epoch", "scores", "error", "invalidation", "model_usage")  # what is read of a sample of Inspect
 _FAILURES = (
     zipfile.BadZipFile, KeyError, ValueError, IndexError, zlib.error, NotImplementedError, RuntimeError, EOFError,
