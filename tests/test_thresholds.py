@@ -11,6 +11,7 @@ from scipy.special import lambertw, zeta
 from scipy.stats import binom
 
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.problem import BatchPlan, Problem, Record, Trial
 from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
@@ -222,9 +223,9 @@ def test_what_stands_between_a_threshold_and_a_guarantee(noise):
     for gaussian in (KaufmannKoolenPairwise(), KaufmannKoolenSum()):
         doubt = gaussian.doubt(problem)
         assert (doubt is None) == isinstance(noise, Gaussian)
-        assert doubt is None or doubt.voids
+        assert doubt is None or isinstance(doubt, Reason)
         assert GLR(gaussian).doubt(problem) == doubt
-    assert LogLogHeuristic().doubt(problem).voids
+    assert isinstance(LogLogHeuristic().doubt(problem), Reason)
     assert GLR(LogLogHeuristic()).doubt(problem) == LogLogHeuristic().doubt(problem)
 
 

@@ -117,7 +117,6 @@ class Doubt(Message):
     """A doubt about the guarantee: an approximation, a condition or a reason."""
 
     __slots__ = ()
-    voids: ClassVar[bool] = False  # whether there is no guarantee
     before: ClassVar[str]  # what its text follows in a caveat
 
     @property
@@ -144,7 +143,6 @@ class Reason(Doubt):
     """Something that voids the guarantee; its text can follow "because"."""
 
     __slots__ = ()
-    voids = True
     before = "no guarantee:"
 
 
@@ -336,15 +334,16 @@ def several(number: float, what: str) -> str:
     return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
-def few(names: Sequence[str], most: int = 8, last: str = "and") -> str:
-    """Return names in a row.
+def few(names: Sequence[object], most: int = 8, last: str = "and") -> str:
+    """Return names, or numbers, in a row.
 
     >>> few(["a"]), few(["a", "b"], last="or"), few(["a", "b", "c"]), few(list("abcdefghijk"), 3)
     ('a', 'a or b', 'a, b and c', 'a, b, c and 8 more')
     """
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {count(len(names) - most)} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else "none"
+    words = [str(each) for each in names]
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {count(len(words) - most)} more"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else "none"
 
 
 def day(stamp: str | None) -> str:
@@ -412,7 +411,7 @@ def _harmless(letter: str) -> bool:
 FORMATS: dict[str, Callable[[Any], str]] = {
     "count": count,
     "p": p_value,
-    "few": lambda names: few([str(each) for each in names]),
+    "few": few,
     "quoted": quoted,
     "s": lambda number: "" if number == 1 else "s",
     "is": lambda number: "is" if number == 1 else "are",
@@ -458,10 +457,8 @@ def _repeated_danger(*, column: str, **fields: Any) -> str:
 
 
 def _surplus(added: float, rounds: Sequence[int]) -> str:
-    which = few([str(each) for each in rounds])
-    return (
-        f"{several(added, 'result')} beyond the request for their arms (round{'' if len(rounds) == 1 else 's'} {which})"
-    )
+    which = f"round{'' if len(rounds) == 1 else 's'} {few(rounds)}"
+    return f"{several(added, 'result')} beyond the request for their arms ({which})"
 
 
 def _surplus_condition(*, added: float, rounds: Sequence[int], **totals: float) -> str:
@@ -534,7 +531,7 @@ def _rows_danger(*, assumption: str, findings: Sequence[Fields]) -> str:
 
 
 def _short_condition(*, rounds: Sequence[Fields], more: int) -> str:
-    which = few([str(each["round"]) for each in rounds], 20)
+    which = few([each["round"] for each in rounds], 20)
     others = f" and {count(more)} more" if more else ""
     return (
         f"the results missing from round{'' if len(rounds) == 1 else 's'} {which}{others} are missing for reasons "

@@ -38,7 +38,6 @@ from roundwise.solvers.halfspaces import (
     Halfspaces,
     Pieces,
     halfspace_complexity,
-    halfspace_floor,
     midrange,
     nearest_border_point,
 )
@@ -431,9 +430,12 @@ class HalfspaceQuestion(Question):
         return least.reshape(runs)
 
     def _answer_floor(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Floats:
+        """2 sigma^2 |a|_1^2 / distance^2 (Cauchy-Schwarz)."""
         forms, distances = self._distances(answer, means)
         largest = float(sigmas.max())
-        return halfspace_floor(forms * (sigmas / largest), np.maximum(distances, 0.0), radii, largest)
+        lengths = np.abs(forms * (sigmas / largest)).sum(axis=-1)
+        distances = np.maximum(distances, 0.0) - radii[:, None] * lengths
+        return np.where(distances > 0, 2 * largest**2 * (lengths / distances) ** 2, np.inf).max(axis=-1)
 
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Facts, Floats, Plain, total
+from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import PLAIN_WORDING, Answer, HalfspaceQuestion, Wording, describe_halfspaces, finite
 from roundwise.questions.forms import Statements, find_arm, find_control, find_margin, name_or_count, set_fields
@@ -321,16 +321,10 @@ class Claims(HalfspaceQuestion):
     def values(self, means: ArrayLike) -> Floats:
         """The forms at these means, each less its level; for the opposites, what they hold by. (K)->(L)"""
         found = finite(means)
-        self.check(found.shape[-1])
         if self.odds:
             with np.errstate(divide="ignore"):
                 found = np.clip(np.log(found) - np.log1p(-found), -_FURTHEST, _FURTHEST)
-        each = [
-            total(form[arms] * found[..., arms]) - level
-            for form, level in zip(self.lines.forms, self.lines.levels, strict=True)
-            for arms in [np.flatnonzero(form)]
-        ]
-        return np.stack(each, axis=-1)
+        return self.lines.heights(found)
 
     def holds(self, means: ArrayLike) -> Bools:
         """The claims that may be shown at these means: a form on its level is not above it, nor below a futility

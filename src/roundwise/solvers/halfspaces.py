@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, quiet, total, zeros
+from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 from roundwise.solvers import program
 
@@ -108,15 +108,6 @@ def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma:
     value = np.where(possible, found.total.reshape(runs), 1.0)
     weights = found.pulls.reshape((*runs, arms)) / value[..., None]
     return complexity_where(possible, value * (sigma**2 / unit / unit), weights)
-
-
-@quiet
-def halfspace_floor(forms: Floats, distances: Floats, radius: ArrayLike, sigma: float) -> Floats:
-    """The largest need of one half-space alone: 2 sigma^2 |a|_1^2 / distance^2 (Cauchy-Schwarz)."""
-    lengths = np.abs(forms).sum(axis=-1)
-    distances = distances - np.asarray(radius, dtype=np.float64)[..., None] * lengths
-    needs = np.where(distances > 0, 2 * sigma**2 * (lengths / distances) ** 2, np.inf)
-    return np.asarray(needs.max(axis=-1))
 
 
 def midrange(means: Floats) -> Floats:
