@@ -16,7 +16,8 @@ import pytest
 from starlette.datastructures import Headers
 
 import serving
-from roundwise import InputError, list_studies
+from roundwise import InputError, list_studies, load_study, verify_study
+from roundwise.store import UnknownStudyError
 from roundwise.web import security, workers
 from roundwise.web.security import build_access, parse_tokens
 from serving import TOKENS, ask, form
@@ -485,6 +486,24 @@ BODIES = [
     b'{"a":' * 50_000,
     b'{"text": ' + b"9" * 10_000 + b"}",
 ]
+
+
+def test_bytes_of_a_shell_that_are_not_text(tmp_path):
+    """A note of another character set was recorded, and then no request about its study was answered."""
+    storage = f"sqlite:///{tmp_path}/studies.db"
+    with serving.serving(storage) as (url, _):
+        ask(url, "POST", "/api/v1/studies", NEW | {"name": "s"})
+        with load_study("s", storage) as study:
+            study.note("caf\udce9")
+            study.end("\ud83d\ude00 caf\udce9")
+        status, _, found = ask(url, "GET", "/api/v1/studies/s")
+        assert (status, found["headline"]) == (200, "Closed undecided (\U0001f600 caf?). No results yet")
+        assert ask(url, "POST", "/api/v1/studies/s/ask")[2]["round"] is None
+        status, _, refused = ask(url, "POST", "/api/v1/studies/s/results", {"rows": [{"arm": "a", "outcome": 1}]})
+        assert (status, "caf?" in refused["detail"]) == (422, True)
+    assert verify_study("s", storage).sound
+    with pytest.raises(UnknownStudyError, match="no study called"):
+        load_study("caf\udce9", storage)
 
 
 class TestBodies:

@@ -1171,7 +1171,8 @@ class Store:
         query = sa.select(columns.id, columns.entries, columns.digest, columns.changed_at, columns.checkpoint).where(
             columns.name == name
         )
-        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+        query = query.with_for_update() if lock else query
+        row = connection.execute(query).one_or_none() if name.isprintable() else None  # some letters no database takes
         if row is None:
             names = [str(each) for each in connection.scalars(sa.select(columns.name))]
             raise UnknownStudyError(str(unknown("study", name, names) if names else self.address.nothing_there()))

@@ -6,6 +6,7 @@ import getpass
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -62,6 +63,16 @@ class Entry:
         """The JSON object that was recorded."""
         return json.loads(self.text)
 
+    @property
+    def legible(self) -> Plain:
+        """The same with question marks in place of letters that are none.
+
+        A shell hands over bytes that are not UTF-8 as halves of surrogate pairs, which no answer of a server can hold.
+        """
+        if _HALF.search(self.text) is None:
+            return self.payload
+        return json.loads(json.dumps(self.payload, ensure_ascii=False).encode("utf-8", "replace"))
+
     def keep_payload(self, payload: Facts) -> Entry:
         """Set the payload where it is at hand, so that its text is not parsed."""
         vars(self)["payload"] = payload  # where `cached_property` keeps it
@@ -89,6 +100,7 @@ class Listing:
     overview: Plain = field(default_factory=dict)  # what is known of it without reading its log
 
 
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

@@ -95,7 +95,7 @@ class State:
         try:
             if not isinstance(entry.payload, dict):
                 raise TypeError("no payload")
-            self._EVENTS[EventKind(entry.kind)](self, entry.payload, entry)
+            self._EVENTS[EventKind(entry.kind)](self, entry.legible, entry)
         except WRONG as error:
             raise _does_not_follow(entry, error) from None
         self.seq = entry.seq

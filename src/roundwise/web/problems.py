@@ -45,6 +45,7 @@ STATUSES: dict[type[RoundwiseError], int] = {  # of each kind of error
 
 def problem_json(status: int, detail: str, error: str = "") -> JSONResponse:
     """One sentence, as RFC 9457 has it; `error` is what it is called in Python."""
+    detail = detail.encode("utf-8", "replace").decode()
     content = {"type": "about:blank", "title": TITLES.get(status, "refused"), "status": status, "detail": detail}
     more = {"error": error} if error else {}
     return JSONResponse(content | more, status_code=status, media_type="application/problem+json")
