@@ -12,6 +12,7 @@ from roundwise import (
     BestArm,
     Claims,
     Columns,
+    ConditionalPower,
     EqualVariances,
     Gaussian,
     GaussianArms,
@@ -244,6 +245,18 @@ def measure_variances(runs):
               f"ratio {own / same:.3f} +- {error:.3f}", flush=True)  # fmt: skip
 
 
+def measure_power(runs):
+    """How often the claim that an arm beats the control is shown, for an effect of 2.8 standard errors in 10 rounds."""
+    for rows in ((100, 100), (20, 20), (10, 10), (5, 5), (16, 4), (8, 2)):
+        shown, effect = [], 2.8 * np.sqrt(sum(1 / n for n in rows) / 10)
+        for noise in (EqualVariances(), Normal()):
+            words = {"budget": 10 * sum(rows), "round_size": sum(rows), "split": rows}
+            world, policies = GaussianArms(np.array([0.0, effect]), 1.0), [ConditionalPower()]
+            (found,) = simulate(Claims.against_control(2, 0), world, policies, runs=runs, noise=noise, seed=27, **words)
+            shown.append(found.true_shown.mean())
+        print(f"{rows[0]} and {rows[1]} rows a round: one variance {shown[0]:.4f}, own {shown[1]:.4f}", flush=True)
+
+
 def results_with_covariate(rng, noise, gap, adjusted, size, rounds=100, rho=0.7):
     """Results until a study of two arms in rounds of this size is decided, adjusted by its earlier rounds or not."""
     spec = StudySpec.declare(question=BestArm(), arms=ARMS, noise=noise, round_size=size, split="equal", seed=1)
@@ -284,6 +297,7 @@ PARTS = {
     "kept": measure_kept,
     "times": measure_times,
     "variances": measure_variances,
+    "power": measure_power,
     "covariates": measure_covariates,
 }
 

@@ -17,6 +17,7 @@ from roundwise.noise.budget_bets import (
     normal_budget_bet,
     product_budget_bet,
 )
+from roundwise.noise.scores import welch_score
 from roundwise.questions import Claims
 
 NEEDS = [0.05, 0.5, 2.0, 5.0, 12.0, 40.0]
@@ -198,16 +199,16 @@ class TestModels:
         assert found[0] > found[1]
 
     def test_unknown_deviations(self):
-        """The score has the tail probability of Welch's statistic with the smallest degrees of freedom."""
+        """Of an arm with 10 results and one with 5 each has its own degrees of freedom; negative scores have all."""
         batch = batch_of([10, 10, 5], [1.0, 8.0, -1.0], scatter=np.array([9.0, 12.0, 3.0]))
-        error = np.sqrt(np.array([9.0 / 9 / 10 + 12.0 / 9 / 10, 9.0 / 9 / 10 + 3.0 / 4 / 5]))
-        statistic = (np.array([0.8, -0.2]) - 0.1) / error
-        score = norm.isf(t.sf(statistic, [9, 4]))
-        found = bet(Normal(), self.claims, batch, 3.0, 0.4)
-        np.testing.assert_allclose(found, normal_budget_bet(score, 3.0, 0.4), rtol=1e-9)
-        score = np.where(statistic < 0, statistic, score)  # towards less than 2 the other score would not be fair
-        found = bet(Normal(), self.claims, batch, 0.1, 0.4)
-        np.testing.assert_allclose(found, normal_budget_bet(score, 0.1, 0.4), rtol=1e-9)
+        squares, dof = np.array([[12 / 90, 9 / 90], [3 / 20, 9 / 90]]), np.array([[9.0, 9.0], [4.0, 9.0]])
+        statistic = (np.array([0.8, -0.2]) - 0.1) / np.sqrt(squares.sum(axis=-1))
+        score, wide = welch_score(statistic, squares, dof), norm.isf(t.sf(statistic, [18, 13]))
+        for need in (3.0, 0.1):
+            found = bet(Normal(), self.claims, batch, need, 0.4)
+            np.testing.assert_allclose(found, normal_budget_bet(score, need, 0.4, wide=wide), rtol=1e-9)
+        np.testing.assert_allclose(score[0], norm.isf(t.sf(statistic[0], 9)), rtol=1e-9)
+        assert found[1] == pytest.approx(normal_budget_bet(wide[1], 0.1, 0.4))  # of little need they are all there is
 
     def test_one_unknown_deviation(self):
         """The score has the tail probability of the t statistic, pooled over all arms."""

@@ -3,11 +3,13 @@
 Proposition 30 of docs/why-the-guarantee-holds.md by quadrature, for every kind of bet; error rates by simulation.
 """
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 from tests.expectations import panels
 
 from roundwise import (
@@ -25,6 +27,8 @@ from roundwise.calibration.laws import NormalArms
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, Past
 from roundwise.noise.bets import PartForm, PartsData
+from roundwise.noise.budget_bets import normal_budget_bet
+from roundwise.noise.scores import student_score, welch_score
 from roundwise.solvers.halfspaces import Halfspaces
 
 SLACK = 2e-4  # of the quadrature
@@ -141,6 +145,102 @@ def test_an_arm_with_one_result_is_not_bet_on():
     assert fixed_size_bet(Normal(), batch, 1.0) == 0
     assert budget_bet(Normal(), batch, 3.0, 0.5) == 0
     assert part_bet(EqualVariances(), batch, 1.0) != 0
+
+
+# ----------------------------------------------------------------------------- scores, given how the variance is shared
+
+
+def laws(rows, share, steps=1500, ratios=24):
+    """Welch's statistic of two arms at equal means, the first of which carries a `share` of the variance of their form.
+
+    Given the share of the first in the estimated variance, t is a t statistic of all degrees of freedom times a factor.
+    Returned are t, the two squared errors and the weight of each, all of them equally likely given that share.
+    """
+    freedom = np.array(rows) - 1.0
+    u, weight = panels(np.linspace(0.0, 1.0, 4), ratios // 3)
+    odds = stats.f.ppf(u, *freedom) * share / (1 - share)
+    first = odds / (1 + odds)
+    factor = np.sqrt((first * freedom[0] / share + (1 - first) * freedom[1] / (1 - share)) / freedom.sum())
+    t = np.multiply.outer(factor, stats.t.ppf((np.arange(steps) + 0.5) / steps, freedom.sum()))
+    squares = np.broadcast_to(np.stack([first, 1 - first], -1)[:, None], (*t.shape, 2))
+    return t, squares, np.broadcast_to(weight[:, None] / steps, t.shape)
+
+
+def scores(rows, share):
+    t, squares, weight = laws(rows, share)
+    freedom = np.broadcast_to(np.array(rows) - 1.0, squares.shape)
+    return welch_score(t, squares, freedom), student_score(t, freedom.sum(axis=-1)), weight
+
+
+PAIRS = [(2, 2), (2, 9), (4, 16), (5, 5), (12, 30)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", PAIRS, ids=str)
+@pytest.mark.parametrize("share", [0.03, 0.2, 0.5, 0.8, 0.99])
+def test_scores_lie_on_either_side_of_a_normal_variable(rows, share):
+    """Lemma 30: their tails; of the narrow one they are those of the normal law if one arm carries the variance."""
+    narrow, wide, weight = scores(rows, share)
+    assert (np.abs(narrow) <= np.abs(wide) + 1e-9).all()
+    for bound in (0.3, 1.0, 1.7, 2.3):
+        normal, step = 2 * stats.norm.sf(bound), 2 / 1500
+        assert (weight * (np.abs(narrow) > bound)).sum() <= normal + step
+        assert (weight * (np.abs(wide) > bound)).sum() >= normal - step
+    carried = (weight * (np.abs(scores(rows, 1 - 1e-9)[0]) > 1.7)).sum()
+    assert carried == pytest.approx(2 * stats.norm.sf(1.7), abs=2 / 1500)
+
+
+def test_the_degrees_of_freedom_of_welch_would_be_too_many():
+    """The usual approximation to the degrees of freedom is too bold: the narrow score is not."""
+    t, squares, weight = laws((3, 5), 0.8)
+    welch = squares.sum(-1) ** 2 / (squares**2 / [2.0, 4.0]).sum(-1)
+    assert (weight * (np.abs(student_score(t, welch)) > 2.3)).sum() > 1.2 * 2 * stats.norm.sf(2.3)
+
+
+def test_the_narrow_score_by_root_finding():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        dof, squares = rng.integers(1, 40, 3).astype(float), rng.exponential(size=3) * rng.choice([0.01, 1.0, 100.0], 3)
+        t = float(rng.normal() * rng.choice([0.1, 1.0, 6.0]))
+
+        def excess(z, dof=dof, squares=squares, t=t):
+            return squares @ stats.t.isf(stats.norm.sf(z), dof) ** 2 / squares.sum() - t * t
+
+        found = float(welch_score(np.array([t]), squares[None], dof[None])[0])
+        assert found == pytest.approx(np.sign(t) * brentq(excess, 0.0, 20.0, xtol=1e-13), rel=1e-8)
+
+
+NEEDS, PARTS = (0.02, 0.1, 0.5, 0.69, 0.75, 1.2, 3.0), (0.05, 0.2, 0.5, 0.9, 1.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", PAIRS, ids=str)
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.95])
+def test_a_bet_towards_a_budget_is_fair_also_where_little_is_needed(rows, share):
+    """Proposition 30(c); with the narrow score on both sides it would not be."""
+    narrow, wide, weight = scores(rows, share)
+    means = {}
+    for need, rho in itertools.product(NEEDS, PARTS):
+        means[need, rho] = (weight * np.exp(normal_budget_bet(narrow, need, rho, wide=wide))).sum()
+        assert means[need, rho] <= 1 + 1e-3
+    assert min(means.values()) > (0.6 if min(rows) > 4 else 0.2)
+    if share == 0.5 and rows == (5, 5):
+        assert (weight * np.exp(normal_budget_bet(narrow, 0.1, 1.0))).sum() > 1.02
+
+
+def test_wealth_rises_with_the_wealth_before_and_with_the_statistic():
+    """So bounds end at one value (Proposition 17); a score that changes at a need of ln 2 would jump back."""
+    t = np.linspace(-6, 6, 241)
+    squares, freedom = np.broadcast_to([0.8, 0.2], (241, 2)), np.broadcast_to([3.0, 15.0], (241, 2))
+    narrow, wide = welch_score(t, squares, freedom), student_score(t, np.full(241, 18.0))
+    levels = np.exp(-np.linspace(0.01, 5, 200))[:, None]
+    for rho in PARTS:
+        after = levels * np.exp(normal_budget_bet(narrow, -np.log(levels), rho, wide=wide))
+        assert (np.diff(after, axis=0) <= 1e-12).all()  # levels fall
+        assert (np.diff(after, axis=1) >= -1e-12).all()
+    switched = np.where((levels > 0.5) & (t < 0), wide, narrow)
+    after = levels * np.exp(normal_budget_bet(switched, -np.log(levels), 0.2))
+    assert (np.diff(after, axis=0) > 1e-4).any()
 
 
 # ------------------------------------------------------------------------------------------ error rates by simulation

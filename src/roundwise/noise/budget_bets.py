@@ -27,18 +27,27 @@ _ROOT = float(np.sqrt(2 * np.pi))
 
 
 @np.errstate(all="ignore")
-def normal_budget_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA) -> Floats:
-    """For a statistic that is N(0, 1) at the border of the null and smaller inside (Proposition 14). `(),(),()->()`"""
+def normal_budget_bet(
+    z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA, wide: ArrayLike | None = None
+) -> Floats:
+    """For a statistic that is N(0, 1) at the border of the null and smaller inside (Proposition 14). `(),(),()->()`
+
+    If z is symmetric there and only known to be no wider than N(0, 1), `wide` is a score with the sign of z, and at
+    least its size, that is no narrower: it counts where z is far below 0 or little is needed (Proposition 30).
+    """
     from scipy.special import log_ndtr, ndtri
 
-    shape, (new, log_bar, share) = flatten(z, need, rho)
+    shape, (new, log_bar, share, far) = flatten(z, need, rho, z if wide is None else wide)
     good = _placeable(log_bar, share) & ~np.isnan(new)
     log_bar, share = np.where(good, log_bar, 1.0), np.where(good, share, 1.0)
-    new = np.clip(np.where(good, new, 0.0), -HUGE, HUGE)
+    new, far = (np.clip(np.where(good, each, 0.0), -HUGE, HUGE) for each in (new, far))
     last = share >= 1.0
     middle = np.where(last, 0.5, share)
     q = ndtri(1.0 - eta)
     y = np.where(last, -ndtri(np.exp(-log_bar) * (1.0 - SLACK)), _critical(log_bar, middle, eta))
+    if wide is not None:
+        near = (y > 0) & (-far <= np.sqrt((1.0 - middle) / middle) * q)
+        new = np.where(new < 0, np.where(near, np.minimum(new, far + y / np.sqrt(middle)), far), new)
     a = (np.sqrt(middle) * new - y) / np.sqrt(1.0 - middle)
     logs = log_bar + np.where(last, np.where(new >= y, 0.0, -np.inf), np.where(a >= q, 0.0, log_ndtr(a)))
     return np.where(good & ~np.isnan(logs), logs, 0.0).reshape(shape)

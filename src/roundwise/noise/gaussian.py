@@ -38,6 +38,7 @@ from roundwise.noise.bets import (
 from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
 from roundwise.noise.paired import ITEMS, PairedNoise
 from roundwise.noise.payoffs import LookAim
+from roundwise.noise.scores import student_score, welch_score
 from roundwise.solvers.halfspaces import Halfspaces, NormalFamily
 
 NODES = 8  # of the quadrature
@@ -270,7 +271,6 @@ class Normal(Noise):
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with an unknown mean and standard deviation for each arm."
     few_rows: ClassVar[float] = 8.0
-    least_need: ClassVar[float] = math.log(2)  # towards less, budget bets need a score with a normal law in both halves
 
     def doubt(self, true: Noise) -> Reason | None:
         return None if self == true or true.outcome.normal else UNTRUE
@@ -304,42 +304,49 @@ class Normal(Noise):
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """Bet on the normal score with the same tail probability as the batch's t statistic (14a, 30)."""
-        need = np.where(need < MOST_NEED, need, 0.0)
-        several = True if pieces.pairs else ~single_arms(pieces)[0]  # of one arm the law of t is known exactly
-        score = self._score(batch, pieces, both_halves=(need < self.least_need) & several)
-        return bet_where_needed(partial(normal_budget_bet, eta=eta), need, score, need, rho)
+        """Bet on the normal score of the batch's t statistic (14a, 30)."""
+        need, (score, wide) = np.where(need < MOST_NEED, need, 0.0), self._scores(batch, pieces, need > 0)
+        bet = partial(normal_budget_bet, eta=eta)
+        return bet_where_needed(lambda *each: bet(*each[:3], wide=each[3]), need, score, need, rho, wide)
 
     @quiet
     def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
-        """By the score; negative ones are paid alike where its law holds in the upper half only (Proposition 30)."""
+        """By the score, a negative one by that which is no narrower than normal (42, 30)."""
         _, inverse = means_and_inverse_counts(batch)
         error = np.sqrt(form_variances(self.variances(known.past) * inverse, pieces))
         error = np.where((total(known.past.freedom) > 0)[..., None], error, np.nan)  # nothing is known of the variance
-        return aim.pay(self._score(batch, pieces), error, level, upper_half=self.least_need > 0)
+        score, wide = self._scores(batch, pieces, np.ones(level.shape, dtype=np.bool_))
+        return aim.pay(np.where(score < 0, wide, score), error, level)
 
-    def _score(self, batch: Batch, pieces: Halfspaces, both_halves: Bools | bool = False) -> Floats:
-        """The normal score with the same tail probability as the t statistic; nan where there is none. (P)
+    def _scores(self, batch: Batch, pieces: Halfspaces, wanted: Bools) -> tuple[Floats, Floats]:
+        """Of each form a score no wider than normal, and one no narrower; nan where there is none. (P), (P)"""
+        squares, freedom = self._spread(batch, pieces)
+        t = np.where(wanted, self._statistic(batch, pieces), np.nan)
+        every = total(np.where(np.isfinite(freedom), freedom, 0.0))
+        return welch_score(t, squares, freedom), student_score(t, every)
 
-        Where it must not exceed a normal variable in the lower half either, a negative statistic is its own score.
-        """
-        from scipy.special import ndtri, stdtr
-
+    def _statistic(self, batch: Batch, pieces: Halfspaces) -> Floats:
+        """The t statistic of each form; nan where there is none. (P)"""
         means, _ = means_and_inverse_counts(batch)
         square, dof = self._squared_errors(batch, pieces)
         t = (form_values(means, pieces) - pieces.offsets) / np.sqrt(square)
-        possible = (square > 0) & (dof >= 1) & np.isfinite(square) & np.isfinite(t)
-        score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
-        score = np.where((t < 0) & both_halves, t, score)
-        return np.where(possible, score, np.nan)
+        return np.where((square > 0) & (dof >= 1) & np.isfinite(square) & np.isfinite(t), t, np.nan)
+
+    def _spread(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """The squared error due to each arm of each form, and its degrees of freedom, inf for no arm. (P, S), (P, S)"""
+        scatter, freedom = _within(batch.counts, batch.scatter)
+        squares = scatter / np.maximum(freedom, 1.0) / batch.counts
+        if pieces.pairs:
+            squares, freedom = (np.stack([arm_of(each, pieces, s) for s in (0, 1)], -1) for each in (squares, freedom))
+            return squares, freedom
+        factors = pieces.coefficients
+        squares = np.where(factors != 0, factors**2 * all_arms(squares, pieces), 0.0)
+        return squares, np.where(factors != 0, all_arms(freedom, pieces), np.inf)
 
     def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """The squared standard error of each form of the batch's means, and its degrees of freedom. (P), (P)"""
-        scatter, freedom = _within(batch.counts, batch.scatter)
-        square = form_variances(scatter / np.maximum(freedom, 1.0) / batch.counts, pieces)
-        if pieces.pairs:
-            return square, np.minimum(arm_of(freedom, pieces, 0), arm_of(freedom, pieces, 1))
-        return square, np.where(pieces.coefficients != 0, all_arms(freedom, pieces), np.inf).min(axis=-1)
+        squares, freedom = self._spread(batch, pieces)
+        return total(squares), freedom.min(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -357,13 +364,18 @@ class EqualVariances(Normal):
     flags: ClassVar[tuple[str, ...]] = ("--normal", "--equal-variances")
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
     few_rows: ClassVar[float] = 0.0
-    least_need: ClassVar[float] = 0.0
 
     def variances(self, past: Past) -> Floats:
         return np.broadcast_to(self.variance(past)[..., None], past.counts.shape)
 
     def part_bets(self, data: PartsData) -> PartBets:
         return _PooledPartBets(data)
+
+    def _scores(self, batch: Batch, pieces: Halfspaces, wanted: Bools) -> tuple[Floats, Floats]:
+        """The law of the statistic is known: both are its score."""
+        _, dof = self._squared_errors(batch, pieces)
+        score = student_score(np.where(wanted, self._statistic(batch, pieces), np.nan), dof)
+        return score, score
 
     def _squared_errors(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         scatter, freedom = _within(batch.counts, batch.scatter)

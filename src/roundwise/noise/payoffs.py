@@ -61,7 +61,6 @@ def pay(
     looks_left: Floats,
     price: float,
     extension_value: float = 0.0,
-    upper_half: bool = False,
 ) -> Floats:
     """Return the level after a look; a level of 0 or 1 stays. `(),(),(),()->()`
 
@@ -72,7 +71,6 @@ def pay(
         looks_left: How many looks follow this one, as planned before it.
         price: What a look is worth, as a share of the value of an answer.
         extension_value: The share of its value that one more look has after the last.
-        upper_half: Whether the law of z is known for positive values only: all others are then paid alike, their mean.
     """
     from scipy.special import ndtri
 
@@ -82,11 +80,9 @@ def pay(
         at = bet[some]
         if payoff is None:
             found[at] = z[at] >= -ndtri(level[at])
-            if upper_half:
-                found[at] = np.where(z[at] < 0, 2 * np.maximum(level[at] - 0.5, 0.0), found[at])
             continue
         for lot in (at[start : start + _LOT] for start in range(0, at.size, _LOT)):
-            found[lot] = _pay(payoff, z[lot], level[lot], upper_half)
+            found[lot] = _pay(payoff, z[lot], level[lot])
     return found
 
 
@@ -115,13 +111,11 @@ class LookAim(NamedTuple):
         shown = shown_drift(level, self.looks_left)
         return np.asarray(shown if self.gap is None else np.where(np.isnan(error), shown, self.gap / error))
 
-    def pay(self, z: Floats, error: Floats, level: Floats, upper_half: bool = False) -> Floats:
+    def pay(self, z: Floats, error: Floats, level: Floats) -> Floats:
         """The new level, where the statistic is N(0, 1) at the border of the null. (P)"""
         drift = np.broadcast_to(self.drift(error, level), level.shape)
         flat = [np.broadcast_to(each, level.shape).reshape(-1) for each in (z, level, drift, self.looks_left)]
-        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.extension_value, upper_half).reshape(
-            level.shape
-        )
+        return pay(flat[0], flat[1], flat[2], flat[3], self.price, self.extension_value).reshape(level.shape)
 
 
 def shown_drift(level: Floats, looks_left: Floats) -> Floats:
@@ -137,7 +131,7 @@ def drift_cell(drift: Floats) -> NDArray[np.intp]:
     return np.rint((np.log(inside) - np.log(LEAST_DRIFT)) * PER_UNIT).astype(np.intp)
 
 
-def _pay(payoff: Payoff, z: Floats, level: Floats, upper_half: bool) -> Floats:
+def _pay(payoff: Payoff, z: Floats, level: Floats) -> Floats:
     """The payoff with a multiplier at which its expectation was computed and is at most the level."""
     aim = np.log(level) + np.log1p(-SLACK)
     multiplier = np.interp(aim, payoff.log_levels, payoff.log_multipliers)
@@ -157,10 +151,7 @@ def _pay(payoff: Payoff, z: Floats, level: Floats, upper_half: bool) -> Floats:
     else:
         multiplier[pending] = np.inf  # nothing is bet: the level is lost, which is always fair
     thresholds = payoff.thresholds(multiplier)
-    paid = payoff.corners[(z[:, None] >= thresholds).sum(axis=-1)]
-    if not upper_half:
-        return np.asarray(paid)
-    return np.where(z < 0, 2 * (payoff.cost(thresholds) - payoff.cost(np.maximum(thresholds, 0.0))), paid)
+    return np.asarray(payoff.corners[(z[:, None] >= thresholds).sum(axis=-1)])
 
 
 @lru_cache(maxsize=4096)
