@@ -16,7 +16,7 @@ import types
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,17 +65,12 @@ def tree_take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     done: dict[int, Array] = {}  # an array that occurs twice is taken once
 
     def taken(each: Any) -> Any:
-        if isinstance(each, np.ndarray):
-            found = done.get(id(each))
-            if found is None:
-                # along the last axis of the transpose, which keeps the runs contiguous; "clip" only skips a check
-                done[id(each)] = found = each.transpose().take(index, axis=-1, mode="clip").transpose()
-            return found
-        if not isinstance(each, tuple):
-            return each
-        return each._make(map(taken, each)) if hasattr(each, "_make") else tuple(map(taken, each))
+        if isinstance(each, np.ndarray) and id(each) not in done:
+            # along the last axis of the transpose, which keeps the runs contiguous; "clip" only skips a check
+            done[id(each)] = each.transpose().take(index, axis=-1, mode="clip").transpose()
+        return done.get(id(each), each)
 
-    return cast(Tree, taken(tree))
+    return tree_map(taken, tree)
 
 
 def tree_concat(trees: Sequence[Tree]) -> Tree:

@@ -318,10 +318,8 @@ def number(value: float) -> str:
     """Return a number as people write it: 12 345, 0.0523, infinite."""
     if math.isinf(value):
         return "infinite"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
-    if abs(value) >= 1000:
-        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
+    if value == int(value) or abs(value) >= 1000:
+        return count(round(value))
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
 
 
