@@ -25,7 +25,7 @@ from roundwise.policies.base import (
 )
 from roundwise.questions import AnyAbove, BestArm, MinimumBelow
 from roundwise.questions.base import largest_mask
-from roundwise.questions.best_arm import complexity_of_gaps
+from roundwise.questions.best_arm import complexity_of_gaps, cost_of_leading
 from roundwise.rules import GLR, Declared, StoppingRule
 
 
@@ -250,11 +250,12 @@ class StickyTrackAndStop(Policy[Weighed]):
         room = 2 * problem.sigma**2 * self.region * np.log(np.maximum(record.samples, 1.0))[..., None]
         if question.name not in BEYOND:
             means = oriented(problem, record).means
-            leads = arms == (cost_of_leading(counts, means) <= room).argmax(axis=-1)[..., None]
+            costs = cost_of_leading(counts, means, counts[..., None, :], means[..., None, :])
+            leads = arms == (costs <= room).argmax(axis=-1)[..., None]
             gaps = np.where(leads, means, 0.0).sum(axis=-1, keepdims=True) - means + question.tolerance
             return complexity_of_gaps(gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_), 1.0).weights
         beyond = question.merits(record.means - (question.level or 0.0))
-        witness = cost_of_leading(counts, beyond, 0.0) <= room
+        witness = cost_of_leading(counts, beyond, counts[..., None, :], beyond[..., None, :], least=0.0) <= room
         first = arms == witness.argmax(axis=-1)[..., None]
         shown = (first & (beyond > 0)).any(axis=-1, keepdims=True)  # with no witness in the region, it is no
         needs = np.where(beyond < 0, beyond, np.nan) ** -2.0
@@ -262,22 +263,3 @@ class StickyTrackAndStop(Policy[Weighed]):
         yes = np.where(shown, first, 1.0 / problem.arms)
         found = np.where(witness.any(axis=-1, keepdims=True), yes, no)
         return np.where(np.isfinite(found), found, 1.0 / problem.arms)
-
-
-@quiet
-def cost_of_leading(counts: Floats, values: Floats, least: float = -math.inf) -> Floats:
-    """For each arm i min over x >= least of N_i (x - mu_i)^2 + sum_j N_j (mu_j - x)_+^2. (K),(K)->(K)
-
-    That is what it costs to make it the largest, for 2 sigma^2 = 1. The best x is the mean of arm i and the first few
-    others, in falling order: those that exceed it.
-    """
-    order = np.argsort(-values, axis=-1, kind="stable")
-    high, own = (np.take_along_axis(np.broadcast_to(each, values.shape), order, axis=-1) for each in (values, counts))
-    ahead = np.maximum(high[..., None, :] - values[..., :, None], 0.0)  # (i, j), j in falling order
-    weights = np.where(ahead > 0, own[..., None, :], 0.0)
-    moved = (weights * ahead).cumsum(axis=-1) / (weights.cumsum(axis=-1) + counts[..., :, None])
-    follows = np.concatenate([ahead[..., 1:], np.zeros((*values.shape, 1))], axis=-1)
-    last = (follows <= moved).argmax(axis=-1)[..., None]
-    step = np.maximum(np.take_along_axis(moved, last, axis=-1), (least - values)[..., None])
-    rest = np.maximum(ahead - step, 0.0)
-    return np.asarray(counts * step[..., 0] ** 2 + total(weights * rest**2))

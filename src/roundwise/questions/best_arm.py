@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,29 +99,18 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return complexity_of_gaps(gaps, leads, possible, sigma)
 
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
-        """With v_b = gap_b^2/2 and y = n_1/sigma_1^2 the least of the sum of all n_i is where
-
-        sum_b sigma_b^2 / (v_b y - 1)^2 = sigma_1^2; n_b = sigma_b^2 y / (v_b y - 1). It falls in y: bisection.
-        """
+        """With m_i = n_i / sigma_i^2 the least of sum_i sigma_i^2 m_i, 1/m_1 + 1/m_b <= gap_b^2/2: as with prices."""
         values, mine = self.scores(means), one_hot(answer, means.shape[-1])
         scales = np.broadcast_to(sigmas / sigmas.max(), values.shape[-1:])
         gaps = np.take_along_axis(values, answer[:, None], axis=-1) - values + self.tolerance
         gaps = np.maximum(gaps - radii[:, None] * (scales + scales[answer][:, None]), 0.0)
         if len(sigmas) == 1:
             return complexity_of_gaps(gaps, mine, np.ones(len(means), dtype=np.bool_), float(sigmas[0]))
-        gaps, first = np.where(mine, np.inf, gaps), sigmas[answer][:, None]
-        smallest = gaps.min(axis=-1)
+        smallest = np.where(mine, np.inf, gaps).min(axis=-1)
         possible = np.asarray(smallest > 0)
-        unit = np.where(possible, smallest, 1.0)[:, None]
-        v = (gaps / unit) ** 2 / 2  # 1/2 at least
-        low = np.full(unit.shape, 2.0)
-        high = 2 * (1 + np.sqrt(total(np.where(mine, 0.0, sigmas**2)))[:, None] / first)
-        for _ in range(60):
-            y = (low + high) / 2
-            over = total(np.where(mine, 0.0, (sigmas / (v * y - 1)) ** 2))[:, None] > first**2
-            low, high = np.where(over, y, low), np.where(over, high, y)
-        pulls = np.where(mine, first**2 * high, sigmas**2 / (v - 1 / high))
-        amount = total(pulls)
+        unit = np.where(possible, smallest, 1.0)[:, None]  # squares of tiny gaps would underflow
+        pulls = sigmas**2 * solve_star((gaps / unit) ** 2 / 2, mine, tuple((sigmas**2).tolist()))
+        amount = np.where(possible, total(pulls), 1.0)
         return complexity_where(possible, amount / unit[:, 0] ** 2, pulls / amount[:, None])
 
     def _family_complexity(self, answer: Answer, right: Bools, means: Floats, family: Family) -> Complexity:
@@ -197,6 +187,25 @@ def pair_costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
     """gap_+^2 / (1/N + 1/N'): what it costs to move two arms so far, for 2 sigma^2 = 1; 0 without pulls."""
     both = np.maximum(one + other, 1e-300)
     return np.asarray(np.maximum(gaps, 0.0) ** 2 * (one * other / both))
+
+
+@quiet
+def cost_of_leading(pulls: Floats, value: Floats, counts: Floats, values: Floats, least: float = -math.inf) -> Floats:
+    """min over x >= least of n (x - mu)^2 + sum_j N_j (mu_j - x)_+^2. (),(),(K),(K)->()
+
+    That is what it costs to make one arm the largest, for 2 sigma^2 = 1. The best x is the mean of that arm and the
+    first few others, in falling order: those that exceed it.
+    """
+    order = np.argsort(-values, axis=-1, kind="stable")
+    high, own = (np.take_along_axis(np.broadcast_to(each, values.shape), order, axis=-1) for each in (values, counts))
+    ahead = np.maximum(high - value[..., None], 0.0)  # in falling order
+    weights = np.where(ahead > 0, own, 0.0)
+    moved = (weights * ahead).cumsum(axis=-1) / np.maximum(weights.cumsum(axis=-1) + pulls[..., None], 1e-300)
+    follows = np.concatenate([ahead[..., 1:], np.zeros_like(ahead[..., :1])], axis=-1)
+    last = (follows <= moved).argmax(axis=-1)[..., None]
+    step = np.maximum(np.take_along_axis(moved, last, axis=-1), (least - value)[..., None])
+    rest = np.maximum(ahead - step, 0.0)
+    return np.asarray(pulls * step[..., 0] ** 2 + total(weights * rest**2))
 
 
 def complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:

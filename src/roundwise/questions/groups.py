@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Bools, Floats, quiet, total
+from roundwise.arrays import Bools, Floats, quiet
 from roundwise.errors import InputError
 from roundwise.questions.base import PLAIN_WORDING, Answer, Question, Wording, column, easier_complexity, finite
-from roundwise.questions.best_arm import complexity_of_gaps
+from roundwise.questions.best_arm import complexity_of_gaps, cost_of_leading
 from roundwise.questions.forms import count_and_list, set_fields
 from roundwise.solvers import divergence
 from roundwise.solvers.halfspaces import Complexity, Family, pairs
@@ -71,24 +71,13 @@ class BestGroup(Question):
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min over b outside and over x of [sum_a N_a (mu_a - x)_+^2 + N_b (x - mu_b)_+^2] / (2 sigma^2).
 
-        a are the arms of the group: all that exceed b must be brought to one value with it (docs/paper.md). That value
-        is the mean of b and the first few of them, in falling order: those that exceed it.
+        a are the arms of the group: all that exceed b must be brought to one value with it (docs/paper.md).
         """
         merits, pulls = np.broadcast_arrays(self._merits(means), np.asarray(counts, dtype=np.float64))
         mine = self.in_group(self.group_of_arm[merits.argmax(axis=-1)])
-        order = np.argsort(np.where(mine, -merits, np.inf), axis=-1, kind="stable")
-        inside, high, own = (np.take_along_axis(each, order, axis=-1) for each in (mine, merits, pulls))
-        own = np.where(inside, own, 0.0)
-        least, places = np.full(merits.shape[:-1], np.inf), np.arange(merits.shape[-1])
+        least = np.full(merits.shape[:-1], np.inf)
         for b in range(merits.shape[-1]):
-            ahead = np.where(inside, high - merits[..., b, None], -np.inf)
-            away = np.where(inside, ahead, 0.0)
-            weight = np.maximum(own.cumsum(axis=-1) + pulls[..., b, None], 1e-300)
-            moved = (own * away).cumsum(axis=-1)
-            follows = np.concatenate([ahead[..., 1:], np.full((*least.shape, 1), -np.inf)], axis=-1)
-            last = (follows <= moved / weight).argmax(axis=-1)[..., None]
-            value = np.take_along_axis(moved / weight, last, axis=-1)
-            cost = total(np.where(places <= last, own * (away - value) ** 2, 0.0)) + pulls[..., b] * value[..., 0] ** 2
+            cost = cost_of_leading(pulls[..., b], merits[..., b], pulls, np.where(mine, merits, -np.inf))
             least = np.where(mine[..., b], least, np.minimum(least, cost))
         return np.asarray(least / (2 * sigma**2))
 

@@ -57,7 +57,7 @@ def build_sides(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
 def halfspace_costs(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
     """C_j at these pulls, KL(mu_i, lambda_i) of the arms of each half-space, and lambda_i - mu_i."""
     pieces, means = sides.pieces, sides.means
-    weights = _pulls_of_sides(sides, pulls)
+    weights = np.take_along_axis(pulls[..., None, :], pieces.arms, axis=-1)
     own, factors = family.select_arms(pieces.arms), pieces.coefficients
     steps = np.where(factors == 0, 0.0, -sides.distances[..., None] / np.where(factors == 0, 1.0, factors))
     if sides.even.any():
@@ -79,13 +79,6 @@ def _steps_to_common_mean(means: Floats, weights: Floats, family: Family) -> Flo
     gap = means[..., 1] - means[..., 0]
     first, second = gap * share[..., 1], -gap * share[..., 0]
     return np.asarray(np.where(np.arange(means.shape[-1]) == 0, first[..., None], second[..., None]) * pair)
-
-
-def _pulls_of_sides(sides: Sides, pulls: Floats) -> Floats:
-    """The pulls of the arms of each half-space. (K)->(P,S)"""
-    arms = sides.pieces.arms
-    every = np.broadcast_to(pulls[..., None, :], (*arms.shape[:-1], pulls.shape[-1]))
-    return np.take_along_axis(every, arms, axis=-1)
 
 
 def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
@@ -141,8 +134,7 @@ class FamilyCosts(NamedTuple):
         """The proportions for normal rewards with the variances at the means."""
         sides = self.sides
         squares = (
-            _spread_to_arms(sides, sides.pieces.coefficients**2, self.arms)
-            * self.family.variance(self.means)[:, None, :]
+            sides.pieces.spread(sides.pieces.coefficients**2, self.arms) * self.family.variance(self.means)[:, None, :]
         )
         limits = np.where(sides.possible, sides.distances**2 / 2, np.inf)
         q = squares / np.where(np.isinf(limits), 1.0, limits)[..., None]
@@ -157,25 +149,19 @@ class FamilyCosts(NamedTuple):
         sides, family = self.sides, self.family
         costs, each, steps = halfspace_costs(sides, pulls, family)
         first, second = family.select_arms(sides.pieces.arms).derivatives(sides.means, steps)
-        ease = 1 / (np.maximum(_pulls_of_sides(sides, pulls), 1e-300) * second)
+        weights = np.take_along_axis(pulls[..., None, :], sides.pieces.arms, axis=-1)
+        ease = 1 / (np.maximum(weights, 1e-300) * second)
         factors = sides.pieces.coefficients
         together = np.sqrt(np.maximum(total(factors**2 * ease), 1e-300))[..., None]
         live = sides.possible[..., None] & (factors != 0)
         bends = first**2 * ease, factors * first * ease / together
         gradient, curves, crossed = (
-            _spread_to_arms(sides, np.where(live & np.isfinite(x), x, 0.0), self.arms) for x in (each, *bends)
+            sides.pieces.spread(np.where(live & np.isfinite(x), x, 0.0), self.arms) for x in (each, *bends)
         )
         curvature = -crossed.swapaxes(1, 2) @ (prices[..., None] * crossed)
         entries = np.arange(self.arms)
         curvature[:, entries, entries] += total((prices[..., None] * curves).swapaxes(1, 2))
         return CostDerivatives(np.where(sides.possible, costs, np.inf), gradient, curvature)
-
-
-def _spread_to_arms(sides: Sides, values: Floats, arms: int) -> Floats:
-    """Values of the arms of each half-space as values of all arms. (P,S)->(P,K)"""
-    found = np.zeros((*values.shape[:-1], arms))
-    np.put_along_axis(found, sides.pieces.arms, values, axis=-1)
-    return found
 
 
 @quiet

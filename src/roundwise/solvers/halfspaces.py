@@ -52,8 +52,12 @@ class Halfspaces(NamedTuple):
 
     def dense(self, arms: int) -> Floats:
         """The coefficient of every arm. (P, K)"""
+        return self.spread(self.coefficients, arms)
+
+    def spread(self, values: Floats, arms: int) -> Floats:
+        """Values of the arms of each piece as values of all arms. (P, S)->(P, K)"""
         found = np.zeros((*self.arms.shape[:-1], arms))
-        np.put_along_axis(found, self.arms, self.coefficients, axis=-1)
+        np.put_along_axis(found, self.arms, values, axis=-1)
         return found
 
 
