@@ -278,14 +278,15 @@ def test_tiny_gaps_do_not_cancel():
         assert found == pytest.approx(8 * variance / 1e-18, rel=1e-6)
 
 
-def test_many_at_once_are_as_one_by_one():
+@pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: family.name)
+def test_many_at_once_are_as_one_by_one_bit_for_bit(family):
     rng = np.random.default_rng(9)
-    means = np.array([instance(BINARY, 5, rng) for _ in range(6)])
-    for question in (BestArm(), TopK(2), Statements.against_control(5, 0, 0.01), Above(0.3)):
-        together = question.family_complexity(means, BINARY)
+    means = np.array([instance(family, 5, rng) for _ in range(6)])
+    for question in questions(family, 5, rng):
+        together = question.family_complexity(means, family)
         for i, row in enumerate(means):
-            alone = question.family_complexity(row, BINARY)
-            assert float(alone.value) == pytest.approx(float(together.value[i]), rel=1e-8)
+            alone = question.family_complexity(row, family)
+            assert (float(alone.value), alone.weights.tolist()) == (together.value[i], together.weights[i].tolist())
 
 
 def test_several_right_answers():

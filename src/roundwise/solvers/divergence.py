@@ -11,11 +11,13 @@ answer, certified to 1e-6 or better (`interior_point`; docs/paper.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, quiet, total, tree_map
+from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, complexity_where, range_of_forms
@@ -84,8 +86,7 @@ def _steps_to_common_mean(means: Floats, weights: Floats, family: Family) -> Flo
 def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
     """The steps lambda_i - mu_i with lambda - mu = eta a V(lambda) / w for all arms, and a.lambda = b. (P,S)
 
-    The way a.(mu - lambda) rises with y, eta = -scale exp(y), at first in proportion to exp(y): y is found by secants
-    of the logarithm of the way, kept between bounds that are halved in every third turn.
+    The way a.(mu - lambda) rises with y, eta = -scale exp(y), at first in proportion to exp(y).
     """
     factors, distances = sides.pieces.coefficients, sides.distances
     rates = -factors / weights
@@ -99,20 +100,30 @@ def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
         )
         return np.where(np.isnan(way), np.inf, np.log(np.maximum(way, 1e-300)) - goal)
 
-    low, high = np.full(goal.shape, -690.0), np.full(goal.shape, 690.0)
-    below, above = excess(low), np.full(goal.shape, np.inf)
-    for turn in range(200):
-        middle = (low + high) / 2
-        secant = np.where(np.isfinite(above), low - below * (high - low) / (above - below), low - below)
-        y = np.where((turn % 3 < 2) & (secant > low) & (secant < high), secant, middle)
-        found = excess(y)
-        past = found > 0
-        low, below = np.where(past, low, y), np.where(past, below, found)
-        high, above = np.where(past, y, high), np.where(past, found, above)
-        if not (todo & (below < -1e-15) & (high - low > 1e-15 * np.maximum(1.0, np.abs(low)))).any():
-            break
-    steps = family.solve_steps(sides.means, rates * np.exp(low)[..., None])
+    y = find_roots(excess, np.full(goal.shape, -690.0), np.full(goal.shape, 690.0), todo, 1e-15)
+    steps = family.solve_steps(sides.means, rates * np.exp(y)[..., None])
     return np.where(todo[..., None], steps, 0.0)
+
+
+def find_roots(excess: Callable[[Floats], Floats], low: Floats, high: Floats, todo: Bools, exact: float) -> Floats:
+    """The y at which functions that rise, at first about as y does, are 0, from below; each one ends on its own.
+
+    Secants, kept between bounds that are halved in every third turn: 200 turns are enough for any.
+    """
+    below, above = excess(low), np.full(low.shape, np.inf)
+    going = todo & (below < -exact)
+    for turn in range(200):
+        if not going.any():
+            break
+        check_deadline()
+        secant = np.where(np.isfinite(above), low - below * (high - low) / (above - below), low - below)
+        y = np.where((turn % 3 < 2) & (secant > low) & (secant < high), secant, (low + high) / 2)
+        found = excess(y)
+        past, short = going & (found > 0), going & ~(found > 0)
+        low, below = np.where(short, y, low), np.where(short, found, below)
+        high, above = np.where(past, y, high), np.where(past, found, above)
+        going &= (below < -exact) & (high - low > exact * np.maximum(1.0, np.abs(low)))
+    return low
 
 
 class FamilyCosts(NamedTuple):

@@ -5,7 +5,7 @@ Let arm 1 be the best and n_b = x_b n_1. To make b as good as 1 costs n_1 g_b(x_
 x KL(mu_b, lambda), and lambda is the common mean of the two: it rises with x, is concave, and g_b' = KL(mu_b, lambda).
 With the fewest pulls all costs are the same, g_b(x_b) = y, and sum_b KL(mu_1, lambda_b) / KL(mu_b, lambda_b) = 1; then
 T~* = (1 + sum_b x_b) / y. Both x_b and that sum rise with y: x_b is found by Newton's method, which comes from below,
-y by secants of the logarithm of the sum between bounds.
+y as the root of the logarithm of the sum.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, one_hot, quiet, total
-from roundwise.deadline import check_deadline
-from roundwise.errors import RoundwiseError
+from roundwise.solvers.divergence import find_roots
 from roundwise.solvers.halfspaces import Complexity, Family, complexity_where
 
 TURNS = 100  # 5 to 10 are usual
@@ -75,27 +74,13 @@ def _solve_runs(
         return np.log(total(np.where(mine, 0.0, here / np.where(mine, 1.0, there))))
 
     most = np.where(mine, np.inf, first.divergence(means, gaps)).min(axis=-1)  # y is below it
-    low, high = most / (1.0 + np.sqrt(values.shape[-1] - 1.0)), most
-    below = excess(low)
+    low = most / (1.0 + np.sqrt(values.shape[-1] - 1.0))
     for _ in range(TURNS):  # a bound below, for families that are far from normal
-        if not (below > 0).any():
+        far = excess(low) > 0
+        if not far.any():
             break
-        low = np.where(below > 0, low / 4, low)
-        below = excess(low)
-    above, going = np.full(low.shape, np.inf), np.ones(low.shape, dtype=np.bool_)
-    for turn in range(TURNS):
-        check_deadline()
-        middle = np.where(np.isfinite(above), np.sqrt(low * high), (low + high) / 2)
-        secant = low * np.exp(-below * np.log(high / low) / (above - below))
-        y = np.where(np.isfinite(above) & (turn % 3 < 2) & (secant > low) & (secant < high), secant, middle)
-        found = excess(y)
-        past, short = going & (found > 0), going & ~(found > 0)
-        low, below = np.where(short, y, low), np.where(short, found, below)
-        high, above = np.where(past, y, high), np.where(past, found, above)
-        going &= (high - low > EXACT * high) & (below < -EXACT)
-        if not going.any():
-            break
-    else:
-        raise RoundwiseError("The complexity of the best arm could not be computed; please report it.")
-    x = np.where(mine, 1.0, shares(low))
-    return np.asarray(total(x) / low), x
+        low = np.where(far, low / 4, low)
+    every = np.ones(low.shape, dtype=np.bool_)
+    y = np.exp(find_roots(lambda log_y: excess(np.exp(log_y)), np.log(low), np.log(most), every, EXACT))
+    x = np.where(mine, 1.0, shares(y))
+    return np.asarray(total(x) / y), x
