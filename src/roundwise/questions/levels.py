@@ -210,9 +210,7 @@ class SomeBeyond(LevelQuestion):
         Over a ball: the complexity at means + radius for yes, at means - radius for no. With a tolerance, by which the
         level moves in favour of each, the smaller counts.
         """
-        yes, no = self._both(means, radius, sigmas)
-        found = easier_complexity(yes, no)
-        return complexity_where(np.asarray(np.isfinite(found.value)), *found)
+        return easier_complexity(*self._both(means, radius, sigmas))
 
     @quiet
     def _both(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> tuple[Complexity, Complexity]:

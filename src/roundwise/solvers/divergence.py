@@ -20,7 +20,7 @@ from roundwise.arrays import Bools, Floats, quiet, total, tree_map
 from roundwise.deadline import check_deadline
 from roundwise.errors import InputError
 from roundwise.solvers import program
-from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, complexity_where, range_of_forms
+from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, range_of_forms
 from roundwise.solvers.interior_point import CostDerivatives, solve_least_pulls
 
 START = 1e-3  # the gap at which the programme of normal rewards is near enough to start from
@@ -191,4 +191,4 @@ def family_complexity(
     if wanted.any():
         total_pulls, pulls = solve_least_pulls(FamilyCosts(sides.take_runs(wanted), arms, means[wanted], family))
         value[wanted], weights[wanted] = total_pulls, pulls / total_pulls[:, None]
-    return complexity_where(np.asarray(np.isfinite(value)), value, weights)
+    return Complexity(value, weights)
