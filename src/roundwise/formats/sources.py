@@ -328,13 +328,13 @@ def _read_lm_eval(file: File, objects: Objects) -> Found:
 def _lm_eval_model(file: File, task: str, metric: str) -> tuple[str, bool | None]:
     """The model, and whether lower is better, from the newest results in the folder of a file."""
     folder = Path(file.path).parent
-    for path in sorted(folder.glob("results_*.json"), key=lambda each: each.name, reverse=True)[:1]:
-        not_open(path)
-        if path.stat().st_size > UNPACKED >> 2:
-            break
-        results = json.loads(path.read_text(encoding="utf-8"))
-        higher = follow(results, f"higher_is_better.{task}.{metric}")
-        return str(results["model_name"]), None if higher is Absent else not higher
+    newest = max(folder.glob("results_*.json"), key=lambda each: each.name, default=None)
+    if newest is not None:
+        not_open(newest)
+        if newest.stat().st_size <= UNPACKED >> 2:
+            results = json.loads(newest.read_text(encoding="utf-8"))
+            higher = follow(results, f"higher_is_better.{task}.{metric}")
+            return str(results["model_name"]), None if higher is Absent else not higher
     known = [arm for arm in file.wanted.arms if re.sub(r'["<>:/|\\?*\[\]]+', "__", arm) == folder.name]
     if len(known) == 1:
         return known[0], None
