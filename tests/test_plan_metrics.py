@@ -8,12 +8,11 @@ import pytest
 
 from roundwise import Binary, Claims, InputError, LargeSample, Metric, Normal, create_study, plan
 from roundwise.planning import PlanRequest, replan
-from roundwise.planning.budgets import propose_budgets
+from roundwise.planning.budgets import plan_metrics, propose_budgets
 from roundwise.planning.fixed_designs import fixed_design
 from roundwise.planning.render import comparison_table
 from roundwise.planning.request import Scenario
 from roundwise.planning.scenarios import SeveralMetrics
-from roundwise.planning.several_metrics import plan_metrics
 from roundwise.planning.study_plan import read_plan
 from roundwise.simulation.environments import world_of
 

@@ -8,8 +8,8 @@ import pytest
 from roundwise import Above, BestArm, Binary, Capped, Claims, LargeSample, Metric, Normal, Poisson, plan
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Columns, Reading
-from roundwise.planning import PlanRequest
-from roundwise.planning.caps import compare_caps
+from roundwise.planning import PlanRequest, alternatives
+from roundwise.planning.alternatives import compare_caps
 from roundwise.planning.forecast import simulate_request
 from roundwise.planning.pilot import read_pilot
 from roundwise.planning.render import describe_past
@@ -199,10 +199,8 @@ def test_caps_are_compared_with_the_same_share_of_the_mean(orders, monkeypatch):
         asked.append((request, means))
         return real(request, means, 20)
 
-    from roundwise.planning import caps
-
-    real = caps.simulate_request
-    monkeypatch.setattr(caps, "simulate_request", simulate)
+    real = alternatives.simulate_request
+    monkeypatch.setattr(alternatives, "simulate_request", simulate)
     found = plan(
         BestArm(),
         arms=2,

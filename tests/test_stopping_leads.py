@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from roundwise import Above, BestArm, Binary, Designed, Gaussian, Normal, plan
-from roundwise.planning.comparison import compare_designs
-from roundwise.planning.stopping_leads import LARGEST, TRIED, find_stopping_leads
+from roundwise.planning.comparison import LARGEST, TRIED, compare_designs, find_stopping_leads
 
 
 def stopping_leads(question, noise, **settings):

@@ -1,4 +1,4 @@
-"""Alternatives where a question costs too much to answer: easier questions and larger budgets, with their numbers."""
+"""Alternatives to a plan, each simulated: easier questions and a larger budget where it is out of reach, and caps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.messages import number
+from roundwise.noise import LargeSample
 from roundwise.planning.budgets import BudgetProposal
 from roundwise.planning.forecast import Ends, Quantiles, quantiles, share, simulate_request, whole
+from roundwise.planning.pilot import PilotMoments
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.rows import PlanRow
 from roundwise.planning.tradeoff import guess_settings
@@ -25,6 +27,7 @@ RUNS = 100
 ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for
 EASIER = 0.1  # more of that chance is worth another question
 SENSIBLE = 300_000  # results that are many, where there is no budget
+CAP_RUNS = 400
 
 Kind = Literal["tolerance", "top-k", "fewer arms", "budget"]
 
@@ -39,10 +42,6 @@ class PlanAlternative:
     samples: Quantiles
     rounds: Quantiles
     within_budget: float
-
-    def plain(self) -> Plain:
-        """The alternative as JSON."""
-        return dataclasses.asdict(self)
 
 
 def find_alternatives(
@@ -159,3 +158,47 @@ def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
         sample = None if request.sample_cost is None else tuple(request.sample_cost[i] for i in kept)
         other = dataclasses.replace(request, arms=tuple(request.arms[i] for i in kept), sample_cost=sample)
         yield _Easier("fewer arms", fewer, other, tuple(means[kept].tolist()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapEffect:
+    """A cap, or none, on the results of a pilot, and what a study takes with it in the row that matters."""
+
+    cap: float | None
+    spread: PilotMoments
+    samples: Quantiles
+    within_budget: float | None  # chance of an answer, if there is a budget
+
+    def plain(self) -> Plain:
+        """The effect as JSON."""
+        return {
+            "cap": self.cap,
+            **self.spread._asdict(),
+            "samples": vars(self.samples),
+            "within_budget": self.within_budget,
+        }
+
+
+def compare_caps(request: PlanRequest, row: PlanRow) -> tuple[CapEffect, ...]:
+    """The plan without a cap and with some, where a pilot has results of any shape; else nothing.
+
+    The lead is the same share of the mean in all of them: more buyers, not larger baskets, of which a cap cuts more.
+    """
+    past, noise = request.past, request.noise
+    capped = noise.outcome.clip
+    if past is None or not (noise.needs == "cubes" or capped) or not row.ends:
+        return ()
+    own, found, models = past.spread(noise), [], [LargeSample(), noise] if capped else [noise, *past.caps()]
+    for model in models:
+        spread, cap = past.spread(model), model.outcome.high if model.outcome.clip else None
+        samples, within = row.samples, row.within_budget
+        if model != noise:
+            scale, skewness = spread.mean / own.mean, spread.skewness if cap is None else 0.0
+            lead = None if request.lead is None else scale * request.lead
+            other = dataclasses.replace(request, noise=model, deviation=spread.deviation, skewness=skewness, lead=lead)
+            means = scale * np.asarray(row.expected.means)
+            ends = simulate_request(other, means.tolist(), min(request.runs, CAP_RUNS))
+            samples = quantiles((ends if request.budget is not None else ends.until_decided).samples)
+            within = None if request.budget is None else ends.answered(other)
+        found.append(CapEffect(cap=cap, spread=spread, samples=samples, within_budget=within))
+    return tuple(found) if len(found) > 1 else ()

@@ -2,6 +2,9 @@
 
 The power of a test with N results is about Phi(a sqrt(N) - b). The line through the probits of the simulated powers
 smooths out chance, and gives the budget of each power that is asked for.
+
+The correlation of several metrics is not known, so each is planned alone, with delta divided by their number: the bar
+of its claims is then as high as in the study. A study has what it needs when the slowest of them has.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ USEFUL = (0.6, 0.985)  # powers that the line goes through
 MOST = 30  # budgets that are tried,
 ROUNDS = 100  # each with at most this many rounds where their size is limited
 EACH = 1000  # results of each arm to begin with, where no fixed design is known
+FEWER = 10  # times fewer runs at every budget of one of several metrics
+METRIC_RUNS = 400  # with the budget of the plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +106,43 @@ def _round_up(budget: float) -> int:
     digits = math.floor(math.log10(budget))
     unit = 10 ** max(digits - (2 if budget < 2 * 10**digits else 1), 0)
     return math.ceil(budget / unit) * unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricNeed:
+    """The sample size that shows a true claim about one metric."""
+
+    name: str  # empty for the main metric
+    role: str
+    lead: float  # that is assumed, in units of the metric
+    budget: int | None  # results for the power that is wanted; None where none is enough
+    within_budget: float | None  # the power of the budget of the plan
+
+
+def plan_metrics(request: PlanRequest, main: PlanRequest, expected: Scenario) -> tuple[MetricNeed, ...]:
+    """The needs of all metrics in this row, in the order of the study.
+
+    Guardrails are forecast with arms that are all alike; a secondary metric with a gain that is the same share of its
+    baseline as that of the main metric, beyond its margin.
+    """
+    settings = {"budget": main.budget, "round_size": main.round_size, "policy": main.policy}
+    found = [_need("", "main", expected.lead or 0.0, main, expected)]
+    base = abs(float(expected.means[request.question.reference_arm or 0]))
+    gain = (expected.lead or 0.0) / base if base else 0.0
+    for metric, other in zip(request.metrics, request.by_metric, strict=True):
+        other = dataclasses.replace(other, **settings)  # type: ignore[arg-type]
+        baseline = 0.0 if other.means is None else abs(other.means[0])
+        lead = 0.0 if metric.role == "guardrail" else metric.margin + gain * baseline
+        means = other.question.means_with_lead(np.asarray(other.means), lead)
+        alone = Scenario(means=tuple(means.tolist()), lead=lead, rates=other.noise.outcome.rates)
+        found.append(_need(metric.name, metric.role, lead, other, alone))
+    return tuple(found)
+
+
+def _need(name: str, role: str, lead: float, request: PlanRequest, expected: Scenario) -> MetricNeed:
+    budgets = propose_budgets(request, expected, (request.power,), fewer=FEWER)
+    within = None
+    if request.budget is not None:
+        within = simulate_request(request, expected.means, min(request.runs, METRIC_RUNS)).answered(request)
+    enough = budgets[0].budget if budgets else None
+    return MetricNeed(name=name, role=role, lead=lead, budget=enough, within_budget=within)

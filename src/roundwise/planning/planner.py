@@ -16,16 +16,13 @@ from roundwise.ingest.reading import Columns, Reading
 from roundwise.messages import Remedy, option
 from roundwise.model.problem import check_whole_number
 from roundwise.noise import Noise
-from roundwise.planning.alternatives import find_alternatives
-from roundwise.planning.budgets import POWERS, BudgetProposal, propose_budgets
-from roundwise.planning.caps import compare_caps
-from roundwise.planning.comparison import compare_designs
+from roundwise.planning.alternatives import compare_caps, find_alternatives
+from roundwise.planning.budgets import POWERS, BudgetProposal, plan_metrics, propose_budgets
+from roundwise.planning.comparison import compare_designs, find_stopping_leads
 from roundwise.planning.forecast import planned_looks
 from roundwise.planning.request import PlanRequest, Scenario, parse_lead
 from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
-from roundwise.planning.several_metrics import plan_metrics
-from roundwise.planning.stopping_leads import find_stopping_leads
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
 from roundwise.policies import Policy

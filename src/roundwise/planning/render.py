@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from roundwise.planning.pilot import Pilot
 from roundwise.planning.rows import PlanRow
 from roundwise.policies.base import as_rounds
 from roundwise.policies.designed import OPEN
-from roundwise.report.text import Table, align_table
+from roundwise.report.text import Table, align_table, wrap_text
 from roundwise.study.study import asked_in_words
 
 if TYPE_CHECKING:
@@ -38,6 +38,52 @@ def row_lines(plan: StudyPlan) -> list[str]:
     if len(plan.rows) > 1:
         table[1 + plan.target][0] = f"> {table[1 + plan.target][0]}"
     return align(table)
+
+
+def plan_parts(plan: StudyPlan) -> dict[str, Any]:
+    """The texts and tables of a plan, by their names in `plan_parts.html`; empty where there is nothing to show."""
+    request, given = plan.request, plan.row.expected.given
+    limit = "at most" if request.noise.approximation is None else "in large samples at most"
+    return {
+        "plan": plan,
+        "title": f"Plan of '{request.name}': {asked_in_words(request)} Error {limit} {request.delta:g}.",
+        "pilot": "" if request.past is None else describe_past(request.past, request.noise),
+        "rows": row_table(plan),
+        "within": "" if request.budget is None else f" within {number(request.budget)} results",
+        "power": power_table(plan),
+        "metrics_title": describe_metrics(plan),
+        "metrics": metric_table(plan),
+        "designs_title": f"Designs with {number(request.budget or 0)} results, for {given}",
+        "designs": comparison_table(plan),
+        "compared": describe_comparison(plan),
+        "caps_title": f"What a cap changes, for {given} without it and the same share of the mean with it:",
+        "caps": cap_table(plan),
+        "settings_title": f"Settings, for {given}",
+        "settings": front_table(plan),
+    }
+
+
+def render_text(plan: StudyPlan) -> str:
+    """The plan for a terminal."""
+    parts, lines = plan_parts(plan), list[str]()
+
+    def add(text: str, table: Table | None = None) -> None:
+        if text and (table is None or table):
+            lines.extend([wrap_text(text, LINE), *align(table or []), ""])
+
+    add(parts["title"])
+    add(parts["pilot"])
+    lines += [*row_lines(plan), ""]
+    add(f"Power{parts['within']}:", parts["power"])
+    add(f"In words. {plan.words}")
+    add(parts["metrics_title"], parts["metrics"])
+    add("\n".join(["Alternatives:", *(f"- {each.words}" for each in plan.alternatives)]) if plan.alternatives else "")
+    add(f"{parts['designs_title']}:", parts["designs"])
+    add(f"For comparison. {parts['compared']}" if parts["compared"] else "")
+    add(parts["caps_title"], parts["caps"])
+    add(f"{parts['settings_title']}:", parts["settings"])
+    add(f"For a protocol. {plan.protocol}")
+    return "\n".join([*lines, f"Create it: {plan.command}"])
 
 
 # --- tables, the first row is the head
@@ -78,8 +124,10 @@ def row_table(plan: StudyPlan) -> Table:
 
 
 def power_table(plan: StudyPlan) -> Table:
-    """How likely each claim is shown."""
+    """How likely each claim is shown; empty without claims, as all tables are where there is nothing to show."""
     rows = [row for row in plan.rows if row.claims]
+    if not rows:
+        return []
     table = [["claim", *(row.expected.label for row in rows)]]
     for of_rows in zip(*(row.claims for row in rows), strict=True):
         chances = [share(each.power) + ("" if each.true else " (false)") for each in of_rows]
@@ -92,6 +140,8 @@ def power_table(plan: StudyPlan) -> Table:
 
 def front_table(plan: StudyPlan) -> Table:
     """The table of other settings."""
+    if len(plan.front) < 2:
+        return []
     costs, power = plan.request.costs, any(each.power is not None for each in plan.front)
     head = ["settings", "results on average", "rounds on average"]
     head += ["days"] if costs.timed else []
@@ -109,6 +159,8 @@ def front_table(plan: StudyPlan) -> Table:
 
 def comparison_table(plan: StudyPlan) -> Table:
     """Textbook designs and this one, with the same budget: for claims a column each, else a line each."""
+    if not plan.compared:
+        return []
     if plan.row.claims:
         names = [each.claim for each in plan.row.claims]
         table = [["power", *(each.name for each in plan.compared)]]
@@ -128,6 +180,8 @@ def comparison_table(plan: StudyPlan) -> Table:
 
 def cap_table(plan: StudyPlan) -> Table:
     """The table of caps."""
+    if not plan.caps:
+        return []
     budget = plan.request.budget
     needed = ["typical results", "19 in 20"] if budget is None else [f"answer within {number(budget)}"]
     table = [["cap", "mean", "spread", "cut from the total", *needed]]
@@ -141,6 +195,8 @@ def cap_table(plan: StudyPlan) -> Table:
 
 def metric_table(plan: StudyPlan) -> Table:
     """The table of metrics."""
+    if not plan.metrics:
+        return []
     request = plan.request
     head = ["metric", "role", "assumed gain", f"needs for {share(request.power)}"]
     table = [[*head, *([] if request.budget is None else [f"a true claim within {number(request.budget)}"])]]
@@ -151,37 +207,20 @@ def metric_table(plan: StudyPlan) -> Table:
     return table
 
 
-def describe_compared(plan: StudyPlan) -> str:
-    """The heading of that table."""
-    return f"Designs with {number(plan.request.budget or 0)} results, for {plan.row.expected.given}"
-
-
 def _chance(value: float | None) -> str:
     return "-" if value is None else share(value)
 
 
 def align(table: Table) -> list[str]:
     """A table for a terminal: names to the left, numbers to the right."""
-    return align_table(table, [i > 0 for i in range(len(table[0]))], LINE)
+    return align_table(table, [i > 0 for i in range(len(table[0]))], LINE) if table else []
 
 
 # --- sentences
 
 
-def describe_question(plan: StudyPlan) -> str:
-    """The question and the error probability."""
-    request = plan.request
-    limit = "at most" if request.noise.approximation is None else "in large samples at most"
-    return f"Plan of '{request.name}': {asked_in_words(request)} Error {limit} {request.delta:g}."
-
-
-def describe_pilot(plan: StudyPlan) -> str:
-    """What was taken from a past file, and the noise model that it leads to; empty without one."""
-    return "" if plan.request.past is None else describe_past(plan.request.past, plan.request.noise)
-
-
 def describe_past(past: Pilot, noise: Noise) -> str:
-    """The same of a past file and a noise model."""
+    """What was taken from a past file, and the noise model that it leads to."""
     spread, (proposed, why) = past.spread(noise), past.proposed
     said = [f"mean {spread.mean:.4g}", f"standard deviation {spread.deviation:.4g}", f"skewness {spread.skewness:.1f}"]
     said.append(f"{share(past.missing)} missing" if past.missing else "none missing")
@@ -221,7 +260,9 @@ def describe_caps(past: Pilot, noise: Noise) -> str:
 
 
 def describe_metrics(plan: StudyPlan) -> str:
-    """Which metric needs most, and how that was found."""
+    """Which metric needs most, and how that was found; nothing where there is one."""
+    if not plan.metrics:
+        return ""
     slowest = max(plan.metrics, key=lambda each: math.inf if each.budget is None else each.budget)
     name = f"'{slowest.name}' ({slowest.role})" if slowest.name else "the main metric"
     most = "more than was tried" if slowest.budget is None else f"{whole(slowest.budget)} results"
@@ -230,16 +271,6 @@ def describe_metrics(plan: StudyPlan) -> str:
         "Each is planned alone with its share of delta; guardrails as if no arm differed from the control, secondary "
         "metrics with the gain of the main one, relative to the baseline:"
     )
-
-
-def describe_cap(plan: StudyPlan) -> str:
-    """The heading of the table of caps."""
-    return f"What a cap changes, for {plan.row.expected.given} without it and the same share of the mean with it:"
-
-
-def describe_budget_limit(plan: StudyPlan) -> str:
-    """' within 600 results'; nothing without a budget."""
-    return "" if plan.request.budget is None else f" within {number(plan.request.budget)} results"
 
 
 def describe_comparison(plan: StudyPlan) -> str:

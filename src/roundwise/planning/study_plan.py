@@ -7,51 +7,27 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from roundwise.arrays import Plain, plain_json
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.messages import Remedy
 from roundwise.model.spec import Thing, class_name, to_spec
-from roundwise.planning.alternatives import PlanAlternative
-from roundwise.planning.budgets import BudgetProposal
-from roundwise.planning.caps import CapEffect
+from roundwise.planning.alternatives import CapEffect, PlanAlternative
+from roundwise.planning.budgets import BudgetProposal, MetricNeed
 from roundwise.planning.charts import draw_plan
-from roundwise.planning.comparison import ComparedDesign
+from roundwise.planning.comparison import ComparedDesign, StoppingLeads
 from roundwise.planning.fixed_designs import FixedDesign
 from roundwise.planning.forecast import takes_line
-from roundwise.planning.render import (
-    LINE,
-    align,
-    cap_table,
-    comparison_table,
-    describe_budget_limit,
-    describe_cap,
-    describe_compared,
-    describe_comparison,
-    describe_metrics,
-    describe_pilot,
-    describe_plan,
-    describe_protocol,
-    describe_question,
-    front_table,
-    metric_table,
-    power_table,
-    row_lines,
-    row_table,
-)
+from roundwise.planning.render import describe_plan, describe_protocol, plan_parts, render_text
 from roundwise.planning.request import PlanRequest, Scenario, measure_of
 from roundwise.planning.rows import PlanRow
-from roundwise.planning.several_metrics import MetricNeed
-from roundwise.planning.stopping_leads import StoppingLeads
 from roundwise.planning.tradeoff import TradeoffPoint, policy_words
 from roundwise.policies import usual_policy
 from roundwise.render.html import render_card, render_page
 from roundwise.render.svg import render_file
-from roundwise.report.text import wrap_text
 from roundwise.study.spec import StudySpec
 
 PLAN_FORMAT = "roundwise plan 1"
@@ -136,13 +112,13 @@ class StudyPlan:
             },
             "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),
             "lower_bound": self.lower_bound,
-            "alternatives": [each.plain() for each in self.alternatives],
-            "compared": [each.plain() for each in self.compared],
+            "alternatives": [dataclasses.asdict(each) for each in self.alternatives],
+            "compared": [dataclasses.asdict(each) for each in self.compared],
             "budgets": [vars(each) for each in self.budgets],
-            "boundary": [each.plain() for each in self.boundary],
+            "boundary": [dataclasses.asdict(each) for each in self.boundary],
             "pilot": None if self.request.past is None else self.request.past.plain(self.request.noise),
             "caps": [each.plain() for each in self.caps],
-            "metrics": [each.plain() for each in self.metrics],
+            "metrics": [dataclasses.asdict(each) for each in self.metrics],
             "words": self.words,
             "protocol": self.protocol,
             "command": self.command,
@@ -156,55 +132,18 @@ class StudyPlan:
 
     def text(self) -> str:
         """The plan for a terminal."""
-        prose = partial(wrap_text, width=LINE)
-        pilot = describe_pilot(self)
-        blocks = [prose(describe_question(self)), "", *([prose(pilot), ""] if pilot else []), *row_lines(self), ""]
-        if any(row.claims for row in self.rows):
-            blocks += [f"Power{describe_budget_limit(self)}:", *align(power_table(self)), ""]
-        blocks += [prose(f"In words. {self.words}"), ""]
-        if self.metrics:
-            blocks += [prose(describe_metrics(self)), *align(metric_table(self)), ""]
-        if self.alternatives:
-            blocks += ["Alternatives:", *(prose(f"- {each.words}") for each in self.alternatives), ""]
-        compared = describe_comparison(self)
-        if self.compared:
-            blocks += [f"{describe_compared(self)}:", *align(comparison_table(self)), ""]
-        blocks += [prose(f"For comparison. {compared}"), ""] if compared else []
-        if self.caps:
-            blocks += [prose(describe_cap(self)), *align(cap_table(self)), ""]
-        if len(self.front) > 1:
-            blocks += [f"Settings, for {self.row.expected.given}:", *align(front_table(self)), ""]
-        return "\n".join([*blocks, prose(f"For a protocol. {self.protocol}"), "", f"Create it: {self.command}"])
+        return render_text(self)
 
     def html(self) -> str:
         """The plan as a self-contained page."""
-        charts = [chart.render() for chart in draw_plan(self)]
-        return render_page("plan_page.html", **self._page_values(), charts=charts)
+        return render_page("plan_page.html", **plan_parts(self), charts=[chart.render() for chart in draw_plan(self)])
 
     def _repr_html_(self) -> str | None:
         """The plan in a notebook; None, for plain text, without Jinja2."""
         try:
-            return render_card("plan_parts.html", **self._page_values())
+            return render_card("plan_parts.html", **plan_parts(self))
         except InputError:
             return None
-
-    def _page_values(self) -> dict[str, Any]:
-        return {
-            "plan": self,
-            "title": describe_question(self),
-            "rows": row_table(self),
-            "within": describe_budget_limit(self),
-            "power": power_table(self) if any(row.claims for row in self.rows) else [],
-            "compared": describe_comparison(self),
-            "designs": comparison_table(self) if self.compared else [],
-            "designs_title": describe_compared(self),
-            "pilot": describe_pilot(self),
-            "caps": cap_table(self) if self.caps else [],
-            "caps_title": describe_cap(self),
-            "metrics": metric_table(self) if self.metrics else [],
-            "metrics_title": describe_metrics(self) if self.metrics else "",
-            "settings": front_table(self) if len(self.front) > 1 else [],
-        }
 
     def figure(self) -> str:
         """A figure for a protocol, as SVG: trade-off, results, rounds, power by lead, boundary."""

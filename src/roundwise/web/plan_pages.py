@@ -18,13 +18,7 @@ from roundwise.messages import Remedy, number
 from roundwise.planning import StudyPlan
 from roundwise.planning.forecast import plural, share, whole
 from roundwise.planning.planner import plan_request
-from roundwise.planning.render import (
-    HEADS,
-    comparison_table,
-    describe_compared,
-    describe_fixed_design,
-    power_table,
-)
+from roundwise.planning.render import HEADS, describe_fixed_design, plan_parts
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.text import Table
 from roundwise.study.study import create_from_spec
@@ -167,15 +161,14 @@ def forecast(request: Request, sent: FormData) -> Response:
         return page(request, "forecast.html", error=f"{error} Ask for fewer arms.")
     except RoundwiseError as error:
         return page(request, "forecast.html", error=str(error))
+    parts = plan_parts(found)
     return page(
         request,
         "forecast.html",
         plan=found,
         rows=_forecast_table(found),
-        power=power_table(found) if found.rows[0].claims else [],
+        **{name: parts[name] for name in ("power", "designs", "designs_title")},
         fixed="" if found.compared else describe_fixed_design(found.row),
-        designs=comparison_table(found) if found.compared else [],
-        designs_title=describe_compared(found),
         policy=policy_words(found.request.policy, found.request),
         planned=form.fingerprint,
         bars=_bars(found),
