@@ -71,7 +71,7 @@ COMMAND = [
     "-W",
     "error",
     "-c",
-    "import roundwise.cli.sweep as s; from roundwise.cli import main; main()",
+    "import roundwise.cli.simulate as s; from roundwise.cli import main; main()",
 ]
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from roundwise import PET, BestArm, GaussianArms, Problem, RoundRobin, TrackAndStop, simulate
-from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
+from roundwise.cli import bounds as _complexity_command  # noqa: F401 - registers the command
 from roundwise.environments import RandomGaps
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch

@@ -24,10 +24,7 @@ from roundwise.errors import RoundwiseError
 from roundwise.messages import LONGEST, Surface, few, keep_flags, rendering_for, visible
 from roundwise.model.spec import import_module as import_user_module
 
-COMMANDS = (  # in the order of the help
-    *("study", "serve", "plan", "complexity", "simulate"),
-    *("bounds", "sweep", "arena", "calibrate", "paper"),
-)
+COMMANDS = ("study", "serve", "plan", "bounds", "simulate", "arena", "calibrate", "paper")  # in the order of the help
 OWN = "ROUNDWISE_OWN"  # modules of the user's own classes, apart by blanks
 HELP = ["-h", "--help"]
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
@@ -138,18 +135,16 @@ def commands() -> Callable[..., object]:
     return found
 
 
-def _commands_with(flag: str) -> list[str]:
-    """The commands that have this option."""
-    listed = getattr(commands(), "commands", {}).items()
-    return [name for name, each in listed if any(flag in option.opts for option in each.params)]
-
-
 def misused(found: str, command: str) -> str:
     """What is wrong with a command, in Typer's words, and what to do if they do not say."""
     if not found:
         return "Give a command; `roundwise --help` lists them."
-    if (flag := re.match(r"No such option: (--[\w-]+)", found)) and (others := _commands_with(flag[1])):
-        return f"`{command}` has no option {flag[1]}; it is one of {few([f'`roundwise {each}`' for each in others])}."
+    if flag := re.match(r"No such option: (--[\w-]+)", found):
+        listed = getattr(commands(), "commands", {}).items()
+        others = [name for name, each in listed if any(flag[1] in option.opts for option in each.params)]
+        if others:
+            owners = few([f"`roundwise {each}`" for each in others])
+            return f"`{command}` has no option {flag[1]}; it is one of {owners}."
     if any(each in found for each in ("Did you mean", "Possible options", "Invalid value")):
         return found
     blanks = " Quote arguments that contain blanks;" if "unexpected extra argument" in found else ""
