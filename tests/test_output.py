@@ -31,7 +31,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import loaded, main
-from roundwise.cli.output import check_output, file_name, write_file
+from roundwise.cli.output import check_output, record_name, write_file
 from roundwise.errors import StoreError
 from roundwise.messages import visible
 from roundwise.report.export import MARK
@@ -329,7 +329,7 @@ class TestFiles:
             assert found.returncode == 0, found.stderr
         assert len(list(inside.iterdir())) == 5
         assert not (here / "up.jsonl").exists()
-        assert file_name("con\x00/..\\x", ".jsonl").name == "con__.._x.jsonl"
+        assert record_name("con\x00/..\\x").name == "con__.._x.jsonl"
 
     def test_formulas_in_the_plan(self, here):
         with create_study("f", question=BestArm(), arms=["=cmd|' /C calc'!A0", "b"], noise=Binary()):

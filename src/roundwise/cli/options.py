@@ -66,21 +66,16 @@ ASKED = {  # what a question is about, where its name does not say it
     "any-above": "does any pass a level",
     "best-group": "which group has the best arm",
 }
-SPELT_OUT = (
-    "question",
-    "arms",
-    "noise",
-    "columns",
-    "reading",
-    "metrics",
-    "list",
-)  # settings that StudyOptions has several options for
-FILES = "Files"  # the panel of options about result files
+SPELT_OUT = ("question", "arms", "noise", "columns", "reading", "metrics", "list")  # StudyOptions has several options
 
 
 def option(flag: str, help: str, metavar: str | None = None, **about: Any) -> Any:
     """An option of a command: a flag, its help text and the name of its value."""
     return typer.Option(flag, help=help, metavar=metavar, **about)
+
+
+rule = partial(option, rich_help_panel="Files")  # of result files
+_list = partial(option, rich_help_panel="Lists")
 
 
 def setting_options(kind: type[StudySpec]) -> dict[str, inspect.Parameter]:
@@ -159,8 +154,7 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
     return np.array(parse_numbers(text, what))
 
 
-def _number(flag: str, help: str) -> Any:
-    return option(flag, help, "NUMBER", parser=per_cent)
+_number = partial(option, metavar="NUMBER", parser=per_cent)
 
 
 def whole_option(name: str) -> Any:
@@ -358,19 +352,19 @@ class NoiseOptions(NamedTuple):
     def model(self) -> Noise:
         """Build the noise model: exactly one must be described."""
         unknown_sigma = self.normal and self.sigma is None
-        said = {
-            "--sigma": self.sigma is not None,
-            "--sigmas": self.sigmas is not None,
-            "--normal": unknown_sigma,
-            "--large-sample": self.large_sample,
-            "--max-variance": self.max_variance is not None,
-            "--range": self.value_range is not None,
-            "--cap": self.cap is not None,
-            "--binary": self.binary,
-            "--counts": self.counts,
-            "--noise": self.noise is not None,
+        models: dict[str, tuple[Any, Callable[[Any], Noise]]] = {  # what is given, and the model that it describes
+            "--sigma": (self.sigma, Gaussian if self.normal else SubGaussian),
+            "--sigmas": (self.sigmas, lambda text: HeteroscedasticGaussian(tuple(numbers(text, "--sigmas").tolist()))),
+            "--normal": (unknown_sigma or None, lambda _: EqualVariances() if self.equal_variances else Normal()),
+            "--large-sample": (self.large_sample or None, lambda _: LargeSample()),
+            "--max-variance": (self.max_variance, BoundedVariance),
+            "--range": (self.value_range, lambda ends: Bounded(*ends)),
+            "--cap": (self.cap, lambda cap: Capped(cap, self.floor or 0.0)),
+            "--binary": (self.binary or None, lambda _: Binary()),
+            "--counts": (self.counts or None, lambda _: Poisson()),
+            "--noise": (self.noise, lambda text: from_spec("noise", text, trusted=True)),
         }
-        given = [flag for flag, there in said.items() if there]
+        given = [flag for flag, (value, _) in models.items() if value is not None]
         if not given:
             raise InputError(SAY_NOISE)
         if len(given) > 1:
@@ -380,29 +374,15 @@ class NoiseOptions(NamedTuple):
             raise InputError(
                 "--equal-variances goes with --normal without --sigma: one unknown deviation for all arms."
             )
-        normal = EqualVariances() if self.equal_variances else Normal()
-        found: Noise = Binary() if self.binary else Poisson() if self.counts else normal
         if self.floor is not None and self.cap is None:
             raise InputError("--floor goes with --cap.")
-        if self.large_sample:
-            found = LargeSample()
-        if self.max_variance is not None:
-            found = BoundedVariance(self.max_variance)
-        if self.cap is not None:
-            found = Capped(self.cap, self.floor or 0.0)
-        if self.sigmas is not None:
-            found = HeteroscedasticGaussian(tuple(numbers(self.sigmas, "--sigmas").tolist()))
-        elif self.noise is not None:
-            found = from_spec("noise", self.noise, trusted=True)
-        elif self.sigma is not None:
-            found = Gaussian(self.sigma) if self.normal else SubGaussian(self.sigma)
-        elif self.value_range is not None:
-            found = Bounded(*self.value_range)
+        value, make = models[given[0]]
+        found = make(value)
         return found.with_items() if self.items else found
 
 
 def _column(role: str, help: str) -> Any:
-    return option(f"--{role}-column", help, "NAME", rich_help_panel=FILES)
+    return rule(f"--{role}-column", help, "NAME")
 
 
 class ColumnOptions(NamedTuple):
@@ -427,36 +407,31 @@ class ColumnOptions(NamedTuple):
         return Columns(*self) if any(each is not None for each in self) else None
 
 
-def _rule(flag: str, help: str, metavar: str, **about: Any) -> Any:
-    return option(flag, help, metavar, rich_help_panel=FILES, **about)
-
-
 class ReadingOptions(NamedTuple):
     """Rules by which rows become results."""
 
-    empty: Annotated[str | None, _rule("--empty", "Empty outcomes: refused (default), zero or missing.", "RULE")] = None
+    empty: Annotated[str | None, rule("--empty", "Empty outcomes: refused (default), zero or missing.", "RULE")] = None
     id_result: Annotated[
-        str | None, _rule("--id-result", "One result from all rows of an id: sum, mean, max or any.", "RULE")
+        str | None, rule("--id-result", "One result from all rows of an id: sum, mean, max or any.", "RULE")
     ] = None
     id_window: Annotated[
-        str | None, _rule("--id-window", "Rows of an id count for this long after its first, e.g. 7d or 36h.", "TIME")
+        str | None, rule("--id-window", "Rows of an id count for this long after its first, e.g. 7d or 36h.", "TIME")
     ] = None
     mixed_ids: Annotated[
-        str | None, _rule("--mixed-ids", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
+        str | None, rule("--mixed-ids", "Ids with rows of several arms: refused (default) or left-out.", "RULE")
     ] = None
     share_above: Annotated[
-        float | None, _rule("--share-above", "Results are 1 above this value, else 0 (implies --binary).", "NUMBER")
+        float | None, rule("--share-above", "Results are 1 above this value, else 0 (implies --binary).", "NUMBER")
     ] = None
     share_below: Annotated[
-        float | None, _rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
+        float | None, rule("--share-below", "Results are 1 below this value, else 0 (implies --binary).", "NUMBER")
     ] = None
 
     arm_names: Annotated[
-        str | None, _rule("--arm-names", "Names of arms in other tools, e.g. org/small-2026=small.", "LIST")
+        str | None, rule("--arm-names", "Names of arms in other tools, e.g. org/small-2026=small.", "LIST")
     ] = None
     failed_is: Annotated[
-        float | None,
-        _rule("--failed-is", "Lists: result of a failed request (default: asked for again).", "NUMBER"),
+        float | None, rule("--failed-is", "Lists: result of a failed request (default: asked for again).", "NUMBER")
     ] = None
 
     def reading(self) -> Reading:
@@ -464,8 +439,7 @@ class ReadingOptions(NamedTuple):
         return Reading(**{name: value for name, value in self._asdict().items() if value is not None})
 
 
-def _metric(flag: str, help: str) -> Any:
-    return option(flag, help, "NAME:MODEL[,SETTINGS]")
+_metric = partial(option, metavar="NAME:MODEL[,SETTINGS]")
 
 
 class MetricOptions(NamedTuple):
@@ -484,10 +458,6 @@ class MetricOptions(NamedTuple):
         return tuple(parse_metric(text, role, trusted=True) for role, texts in given.items() for text in texts or ())
 
 
-def _list(flag: str, help: str, metavar: str | None = None) -> Any:
-    return option(flag, help, metavar, rich_help_panel="Lists")
-
-
 class ListOptions(NamedTuple):
     """A finite list of items that the answer is about."""
 
@@ -498,7 +468,8 @@ class ListOptions(NamedTuple):
     repeats: Annotated[int | None, _list("--repeats", "Number of times every arm is tried on every item.", "N")] = None
     order: Annotated[str | None, _list("--order", "Order of items: random (default), or given.", "ORDER")] = None
     known: Annotated[
-        Path | None, _list("--known", "Table of values known for every item: results of arms, or scores.", "FILE")
+        Path | None,
+        _list("--known", "Table of values known for every item: results of arms, or scores.", "FILE"),
     ] = None
     strict: Annotated[bool, _list("--strict", "Require the answer to be strictly ahead of every other arm.")] = False
 

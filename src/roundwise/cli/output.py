@@ -185,14 +185,14 @@ def write_file(path: Path, contents: str | bytes) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror}. Give another place.") from None
 
 
-def file_name(study: str, ending: str) -> Path:
-    """A file in this folder named after a study, whatever letters that has.
+def record_name(study: str) -> Path:
+    """A file in this folder for the record of a study, whatever letters its name has.
 
-    >>> [file_name(name, ".jsonl").name for name in ("../../etc/x", "dose trial 2", "..")]
+    >>> [record_name(name).name for name in ("../../etc/x", "dose trial 2", "..")]
     ['_.._etc_x.jsonl', 'dose trial 2.jsonl', 'study.jsonl']
     """
     safe = re.sub(r"[^\w .()+,=@-]", "_", study).lstrip(". -").rstrip(". ")
-    return Path(f"{safe[:150] or 'study'}{ending}")
+    return Path(f"{safe[:150] or 'study'}.jsonl")
 
 
 def _beside(path: Path) -> Path:

@@ -9,8 +9,7 @@ import signal
 import socket
 import tempfile
 import webbrowser
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,7 +57,11 @@ def serve(
         if example:
             if storage is not None:
                 raise InputError("--example has its own storage. Leave out --storage.")
-            storage = stack.enter_context(_example())
+            from roundwise.web.example import example_studies
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="roundwise-"))
+            storage = f"sqlite:///{Path(folder) / 'example.db'}"
+            example_studies(storage)
         store = open_store(storage)
         stack.callback(store.close)
         if store.server is not None:
@@ -70,7 +73,6 @@ def serve(
 
 
 def _served(application: Application, host: str, at: socket.socket, open_: bool, as_json: bool) -> None:
-    """Serve until interrupted."""
     import uvicorn
 
     from roundwise.web.app import ready, warmed
@@ -93,17 +95,6 @@ def _served(application: Application, host: str, at: socket.socket, open_: bool,
     gc.enable()
     with warmed(application):
         uvicorn.Server(config).run(sockets=[at])
-
-
-@contextmanager
-def _example() -> Iterator[str]:
-    """A temporary storage with example studies."""
-    from roundwise.web.example import example_studies
-
-    with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
-        storage = f"sqlite:///{Path(folder) / 'example.db'}"
-        example_studies(storage)
-        yield storage
 
 
 def _tokens(path: Path | None) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json, option
-from roundwise.cli.output import check_output, file_name, print_json, print_table, progress, recorded, say_text
+from roundwise.cli.output import check_output, print_json, print_table, progress, record_name, recorded, say_text
 from roundwise.cli.study.rounds import Name, Storage, guarantee, show
 from roundwise.messages import day, number, several, shell_command
 
@@ -26,7 +26,7 @@ def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     found = list_events(entries)
     if as_json:
         plain = {"study": name, "entries": [each.plain() for each in found], "digest": found[-1].digest}
-        print_json({**plain, "guarantee": guarantee(lambda: entries)})
+        print_json({**plain, "guarantee": guarantee(entries)})
         return
     rows = [
         (
@@ -55,14 +55,14 @@ def export(
     """Write the record of a study to a file, for an archive or another storage."""
     from roundwise.store import open_store, write_log
 
-    target = file_name(name, ".jsonl") if out is None else out
+    target = record_name(name) if out is None else out
     check_output(target, theirs=False)
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     write_log(target, entries)
     next_ = f"`roundwise import {quote(str(target))} --storage URL` copies it to another storage."
     plain = {"study": name, "file": str(target), "entries": len(entries), "next": next_}
-    plain["guarantee"] = guarantee(lambda: entries)
+    plain["guarantee"] = guarantee(entries)
     show(plain if as_json else None, f"The record of '{name}' is in {target}.\nNext: {next_}")
 
 
@@ -82,7 +82,7 @@ def import_study(
         listing = import_entries(entries, storage, unsound, advance)
     recorded(f"'{listing.name}' is imported")
     next_ = f"{shell_command(f'verify {quote(listing.name)}')} recomputes it."
-    plain = {"study": listing.name, "entries": listing.entries, "next": next_, "guarantee": guarantee(lambda: entries)}
+    plain = {"study": listing.name, "entries": listing.entries, "next": next_, "guarantee": guarantee(entries)}
     show(plain if as_json else None, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from roundwise.study.state import State
 
 
-def _request(flag: str, help: str, metavar: str) -> Any:
-    return option(flag, help, metavar, rich_help_panel="Requests")
+_request = partial(option, rich_help_panel="Requests")
 
 
 class RequestOptions(NamedTuple):

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from roundwise.cli import STUDIES, app, keep_modules
-from roundwise.cli.options import FILES, ColumnOptions, Json, StudyOptions, StudySettings, grouped, option
+from roundwise.cli.options import ColumnOptions, Json, StudyOptions, StudySettings, grouped, option, rule
 from roundwise.cli.output import (
     ASKED,
     check_output,
@@ -42,29 +42,23 @@ if TYPE_CHECKING:
 ENDINGS = (".html", ".md", ".pdf", ".xlsx", ".csv", ".json", ".txt")
 
 
-def _about_files(flag: str, help: str, metavar: str | None = None) -> Any:
-    return option(flag, help, metavar, rich_help_panel=FILES)
-
-
 class FileOptions(NamedTuple):
     """What the rows of result files are."""
 
     columns: ColumnOptions = ColumnOptions()
     ignore_arms: Annotated[
-        str | None, _about_files("--ignore-arms", "Other arms whose rows are skipped ('*' for all).", "LIST")
+        str | None, rule("--ignore-arms", "Other arms whose rows are skipped ('*' for all).", "LIST")
     ] = None
-    arm_names: Annotated[
-        str, _about_files("--arm-names", "Names of arms in these files, e.g. org/small=small.", "LIST")
-    ] = ""
+    arm_names: Annotated[str, rule("--arm-names", "Names of arms in these files, e.g. org/small=small.", "LIST")] = ""
     missing: Annotated[
-        str | None, _about_files("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
+        str | None, rule("--missing", "Reason why rows have no outcome; they count as missing.", "REASON")
     ] = None
     empty: Annotated[
-        str | None, _about_files("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
+        str | None, rule("--empty", "Empty outcomes of these files: zero, missing or refused.", "RULE")
     ] = None
-    failed: Annotated[bool, _about_files("--failed", "Lists: give up requests without an outcome.")] = False
-    cumulative: Annotated[bool, _about_files("--cumulative", "Running totals since the study began.")] = False
-    new: Annotated[bool, _about_files("--new", "Count every row as new, without the duplicate check.")] = False
+    failed: Annotated[bool, rule("--failed", "Lists: give up requests without an outcome.")] = False
+    cumulative: Annotated[bool, rule("--cumulative", "Running totals since the study began.")] = False
+    new: Annotated[bool, rule("--new", "Count every row as new, without the duplicate check.")] = False
 
     @property
     def words(self) -> TellKeywords:
@@ -125,13 +119,13 @@ def show_report(report: Report, as_json: bool, before: str = "") -> None:
     say(render_text(report, console_width()))
 
 
-def guarantee(read: Callable[[], Sequence[Entry]]) -> dict[str, object]:
-    """The guarantee of a study; None where its record cannot be read or replayed."""
+def guarantee(entries: Sequence[Entry]) -> dict[str, object]:
+    """The guarantee of a study, also of one whose record cannot be replayed."""
     from roundwise.study import replay
     from roundwise.study.guarantee import guarantee_of
 
     try:
-        return guarantee_of(replay(read())).plain()
+        return guarantee_of(replay(entries)).plain()
     except RoundwiseError as error:
         return Guarantee.of([Reason("unreadable", error=str(error))]).plain()
 
