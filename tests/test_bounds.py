@@ -75,7 +75,7 @@ def test_figures_are_the_same_bytes_twice(tmp_path: object) -> None:
     texts = []
     for name in ("a.svg", "b.svg"):
         path = Path(str(tmp_path)) / name
-        save(sequence_figure(Problem(BestArm(), 2), [0.3, 0.0], 0.25, 3), path)
+        save(sequence_figure(Problem(BestArm(), 2), [0.3, 0.0]), path)
         texts.append(path.read_bytes())
     assert texts[0] == texts[1]
     assert b"instance 3: T* = 88.9" in texts[0]

@@ -12,33 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from roundwise import policies
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.formats.small_table import read_rows
 from roundwise.model.problem import Problem
 from roundwise.model.spec import from_spec, to_spec
-from roundwise.policies import (
-    LUCB,
-    PET,
-    Agarwal,
-    BatchRacing,
-    ClassicTrackAndStop,
-    ConditionalPower,
-    Elimination,
-    Hillel,
-    Jin2019,
-    Karpov,
-    OptBBAI,
-    Policy,
-    RoundRobin,
-    SequentialHalving,
-    StickyTrackAndStop,
-    SuccessiveRejects,
-    TopTwo,
-    TrackAndStop,
-    TriBBAI,
-    Wager,
-)
+from roundwise.policies import Policy, Wager
 from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.sweep import Instance, read_instances, read_toml
@@ -227,25 +207,30 @@ class Entrant:
 BUILT_IN: tuple[Entrant, ...] = (
     Entrant("Wager", Wager()),
     Entrant("Wager, dear batches", Wager(batch_price=1000.0)),
-    Entrant("Conditional power", ConditionalPower()),
-    Entrant("PET", PET(), claims=False),
-    Entrant("Round Robin", RoundRobin(), claims=False),
-    Entrant("Track-and-Stop, batched", TrackAndStop(), claims=False),
-    Entrant("Tri-BBAI", TriBBAI()),
-    Entrant("Opt-BBAI", OptBBAI()),
-    Entrant("Elimination", Elimination()),
-    Entrant("Hillel 2013", Hillel()),
-    Entrant("Agarwal 2017, told the gap", Agarwal(), knows_gap=True),
-    Entrant("Jin 2019", Jin2019()),
-    Entrant("Karpov 2020", Karpov()),
-    Entrant("BatchRacing", BatchRacing()),
-    Entrant("Sequential Halving, 3 bounds", SequentialHalving(), claims=False, knows_bound=True),
-    Entrant("Sequential Halving in 3 batches, 3 bounds", SequentialHalving(rounds=3), claims=False, knows_bound=True),
-    Entrant("Successive Rejects, 3 bounds", SuccessiveRejects(), claims=False, knows_bound=True),
-    Entrant("Track-and-Stop, sequential", ClassicTrackAndStop(), claims=False, sequential=True),
-    Entrant("Sticky Track-and-Stop, sequential", StickyTrackAndStop(), claims=False, sequential=True),
-    Entrant("LUCB, sequential", LUCB(), claims=False, sequential=True),
-    Entrant("Top two, sequential", TopTwo(), claims=False, sequential=True),
+    Entrant("Conditional power", policies.ConditionalPower()),
+    Entrant("PET", policies.PET(), claims=False),
+    Entrant("Round Robin", policies.RoundRobin(), claims=False),
+    Entrant("Track-and-Stop, batched", policies.TrackAndStop(), claims=False),
+    Entrant("Tri-BBAI", policies.TriBBAI()),
+    Entrant("Opt-BBAI", policies.OptBBAI()),
+    Entrant("Elimination", policies.Elimination()),
+    Entrant("Hillel 2013", policies.Hillel()),
+    Entrant("Agarwal 2017, told the gap", policies.Agarwal(), knows_gap=True),
+    Entrant("Jin 2019", policies.Jin2019()),
+    Entrant("Karpov 2020", policies.Karpov()),
+    Entrant("BatchRacing", policies.BatchRacing()),
+    Entrant("Sequential Halving, 3 bounds", policies.SequentialHalving(), claims=False, knows_bound=True),
+    Entrant(
+        "Sequential Halving in 3 batches, 3 bounds",
+        policies.SequentialHalving(rounds=3),
+        claims=False,
+        knows_bound=True,
+    ),
+    Entrant("Successive Rejects, 3 bounds", policies.SuccessiveRejects(), claims=False, knows_bound=True),
+    Entrant("Track-and-Stop, sequential", policies.ClassicTrackAndStop(), claims=False, sequential=True),
+    Entrant("Sticky Track-and-Stop, sequential", policies.StickyTrackAndStop(), claims=False, sequential=True),
+    Entrant("LUCB, sequential", policies.LUCB(), claims=False, sequential=True),
+    Entrant("Top two, sequential", policies.TopTwo(), claims=False, sequential=True),
 )
 
 

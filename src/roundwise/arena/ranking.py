@@ -85,9 +85,9 @@ def _standing(kind: str, name: str, rows: Sequence[Plain], frugal: dict[str, flo
         guarantee=all(row["guarantee"] for row in mine),
         contests=len(open_ones),
         decided=len(done),
-        over_bound=_mean([row["samples_over_lower_bound"] for row in done if row["samples_over_lower_bound"]]),
-        over_wager=_mean(both),
-        batches=_mean([row["batches_mean"] for row in done]),
+        over_bound=_geometric_mean([each for row in done if (each := row["samples_over_lower_bound"])]),
+        over_wager=_geometric_mean(both),
+        batches=_geometric_mean([row["batches_mean"] for row in done]),
         errors=sum(round(row["error"] * row["runs"]) for row in mine),
         runs=sum(row["runs"] for row in mine),
         delta=max(row["delta"] for row in mine),
@@ -105,8 +105,7 @@ def _decided(row: Plain) -> bool:
     return not row["undecided"]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    """The geometric mean."""
+def _geometric_mean(values: Sequence[float]) -> float | None:
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None
 
 

@@ -218,7 +218,6 @@ class ClaimOptions(NamedTuple):
     )
 
     def claims(self, arms: Sequence[str], form: QuestionOptions) -> Claims:
-        """Build the claims about these arms."""
         level, file, lower = form.level, form.file, form.lower_is_better
         if sum(each is not None for each in (self.control, level, file)) != 1:
             raise InputError(
@@ -435,7 +434,6 @@ class ReadingOptions(NamedTuple):
     ] = None
 
     def reading(self) -> Reading:
-        """The rules as `create_study` takes them."""
         return Reading(**{name: value for name, value in self._asdict().items() if value is not None})
 
 
@@ -453,7 +451,6 @@ class MetricOptions(NamedTuple):
     ] = None
 
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics as `create_study` takes them."""
         given: dict[Role, list[str] | None] = {"guardrail": self.guardrail, "secondary": self.secondary}
         return tuple(parse_metric(text, role, trusted=True) for role, texts in given.items() for text in texts or ())
 

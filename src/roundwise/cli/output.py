@@ -232,7 +232,6 @@ def _our_table(contents: bytes) -> bool:
 
 
 def _our_workbook(path: Path) -> bool:
-    """Whether a workbook is ours and no other program saved it since."""
     try:
         with zipfile.ZipFile(path) as book:
             about = book.read("docProps/core.xml")

@@ -199,7 +199,6 @@ def print_caveats(rows: list[Plain]) -> None:
 
 
 def _print_claims(summaries: list[Summary], words: Sequence[str]) -> None:
-    """How often each claim was shown, and how many true ones."""
     print_table(
         ("share of runs that show", *(each.policy for each in summaries)),
         [(text, *(f"{each.each_shown[i]:.3f}" for each in summaries)) for i, text in enumerate(words)],

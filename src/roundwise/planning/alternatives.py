@@ -170,7 +170,6 @@ class CapEffect:
     within_budget: float | None  # chance of an answer, if there is a budget
 
     def plain(self) -> Plain:
-        """The effect as JSON."""
         return {
             "cap": self.cap,
             **self.spread._asdict(),

@@ -87,7 +87,6 @@ def _draw_results(plan: StudyPlan) -> Chart:
 
 
 def _draw_rounds(plan: StudyPlan) -> Chart:
-    """How many rounds the studies took."""
     row = plan.row
     numbers = [rounds for rounds, _ in row.rounds_distribution] or [1]
     first, last = numbers[0], numbers[-1]

@@ -246,7 +246,6 @@ def _shown_claims(problem: Problem, policy: Policy, trial: Trial) -> Bools:
 
 
 def _write_ends(ends: Ends, problem: Problem, policy: Policy, who: NDArray[np.intp], trial: Trial) -> None:
-    """Write down what these runs, which are over, have answered."""
     if problem.question.separate_claims:
         shown, true = _shown_claims(problem, policy, trial), ends.true[who]
         ends.shown[who], ends.decided[who] = shown, (shown | ~true).all(axis=-1)

@@ -350,7 +350,6 @@ def _describe_rows(plan: StudyPlan) -> str:
 
 
 def _whole_list(plan: StudyPlan) -> int | None:
-    """The results of the whole list; None without one."""
     return None if plan.request.list is None else len(plan.request.list) * len(plan.request.arms)
 
 
@@ -360,7 +359,6 @@ def _results(plan: StudyPlan, value: float) -> str:
 
 
 def _describe_claims(plan: StudyPlan) -> str:
-    """The chance of claims within the budget."""
     rows, said, best = plan.rows, _describe_proposals(plan), ""
     some = [row for row in rows if row.at_least_one is not None]
     if some:
@@ -403,7 +401,6 @@ def _describe_proposals(plan: StudyPlan) -> str:
 
 
 def _describe_use(plan: StudyPlan) -> str:
-    """The part of the budget that the study uses, in the target row."""
     row = plan.row
     time = "" if row.days is None else f" ({plural(row.days.p95, 'day')})"
     money = "" if row.cost is None else f", at a cost of {whole(row.cost.p95)}"
@@ -455,7 +452,6 @@ def describe_protocol(plan: StudyPlan) -> str:
 
 
 def _describe_looks(plan: StudyPlan) -> str:
-    """The interim looks, and the allocation."""
     request = plan.request
     first = int(request.acting.first(request.problem, ()).pulls.sum())
     most, fixed = most_in_a_round(request.acting), as_rounds(request.acting).size is not None

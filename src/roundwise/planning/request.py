@@ -411,7 +411,6 @@ class PlanRequest(StudySpec):
 
     @property
     def costs(self) -> Costs:
-        """The prices of results and rounds, and days."""
         sample = self.prices if self.sample_cost is None else self.sample_cost
         return Costs(sample=sample, round=self.round_cost, days=self.round_days, per_day=self.per_day)
 

@@ -130,7 +130,6 @@ class RowRuns:
 
     @property
     def row(self) -> PlanRow:
-        """The numbers so far."""
         request, question = self.request, self.request.question
         nothing = no_end(len(request.arms), len(question.claim_texts(request.arms)))
         runs = join_ends(self.sets) if self.sets else nothing

@@ -187,7 +187,6 @@ class ExchangeableItems(ItemEnvironment[ItemsState]):
 
     @property
     def _sigma(self) -> float:
-        """The standard deviation of normal results."""
         found = self.noise.without_items().largest_deviation if self.deviation is None else self.deviation
         if found is None:
             raise InputError("Normal results on shared items need a standard deviation to be drawn.")

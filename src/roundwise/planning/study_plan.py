@@ -223,6 +223,5 @@ def _question_options(request: PlanRequest) -> Sequence[str] | None:
 
 
 def _named(thing: Thing) -> str:
-    """A thing by its name and its settings."""
     settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
     return class_name(thing) + (f":{settings}" if settings else "")

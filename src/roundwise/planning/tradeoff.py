@@ -210,14 +210,11 @@ class TradeoffPoint(Forecast):
 
 
 class _Tried:
-    """A candidate and its runs."""
-
     def __init__(self, request: PlanRequest, expected: Scenario, runs: int) -> None:
         self.request, self.expected, self.ends = request, expected, list[Ends]()
         self.run(runs)
 
     def run(self, runs: int) -> None:
-        """Add runs."""
         request = self.request
         found = simulate_request(request, self.expected.means, runs, block=len(self.ends), most_rounds=200)
         self.ends.append(found.until_decided if request.budget is None else found)

@@ -131,28 +131,19 @@ class Chart:
         y: The vertical scale; without one, vertical places are pixels from the top.
         height: Pixels of the plot itself, without its labels.
         left: Where the plot begins, in per cent of the width.
-        right: Where it ends.
         top: Pixels above the plot.
     """
 
     def __init__(
-        self,
-        x: Axis,
-        y: Axis | None = None,
-        *,
-        height: float = 180.0,
-        left: float = 12.0,
-        right: float = 98.0,
-        top: float = 10.0,
+        self, x: Axis, y: Axis | None = None, *, height: float = 180.0, left: float = 12.0, top: float = 10.0
     ) -> None:
-        self.x, self.y, self.height, self.left, self.right, self.top = x, y, height, left, right, top
+        self.x, self.y, self.height, self.left, self.right, self.top = x, y, height, left, 98.0, top
         self.bottom = top + height + 24  # with the labels of ticks
         self.parts: list[Svg] = []
         self.legend: list[LegendEntry] = []
         self.title = ""
 
     def add(self, tag: str, *inside: str, **attributes: object) -> None:
-        """Add an element."""
         self.parts.append(element(tag, *inside, **attributes))
 
     def across(self, value: float) -> str:

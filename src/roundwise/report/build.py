@@ -172,7 +172,6 @@ def _list_tied(settings: StudySpec, claims: Sequence[ClaimStatus]) -> tuple[str,
 
 
 def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
-    """A claim about a further metric by its name."""
     metric = settings.metrics[claim.metric - 1].name if claim.metric else None
     return claim if metric is None else claim._replace(words=f"{metric}: {claim.words}")
 
@@ -180,7 +179,6 @@ def _name_metric(settings: StudySpec, claim: ClaimStatus) -> ClaimStatus:
 def _list_metrics(
     state: State, claims: Sequence[ClaimStatus], primary: Sequence[ClaimRow], units: Units, intervals: bool
 ) -> list[MetricRow]:
-    """The claims of all metrics, arm by arm; empty with a single metric."""
     settings = state.spec
     if not settings.metrics:
         return []

@@ -21,12 +21,11 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.messages import GuaranteeStatus, visible
 from roundwise.render.html import render_card, render_page
-from roundwise.render.svg import Svg, flat_chart_style
+from roundwise.render.svg import flat_chart_style
 from roundwise.report.charts import draw_evidence, draw_means
 from roundwise.report.model import ReportData, sentence
 from roundwise.report.text import (
     Column,
-    Table,
     arm_table,
     as_rows,
     claim_table,
@@ -169,41 +168,15 @@ class ReportView:
         self.legend, self.foot = describe_places(report), describe_version(report)
         self.out = {visible(each.name) for each in report.arm_rows if each.place == "out"}
 
-    @cached_property
-    def arms(self) -> Table:
-        return as_rows(arm_table(self.report))
-
-    @cached_property
-    def claims(self) -> Table:
-        return as_rows(claim_table(self.report)) if has_claim_table(self.report) else []
-
-    @cached_property
-    def decisions(self) -> Table:
-        return as_rows(decision_table(self.report)) if self.report.decisions else []
-
-    @cached_property
-    def metrics(self) -> Table:
-        return as_rows(metric_table(self.report)) if self.report.metric_rows else []
-
-    @cached_property
-    def evidence_words(self) -> str:
-        return describe_evidence(self.report)
-
-    @cached_property
-    def rounds(self) -> Table:
-        return as_rows(round_table(self.report))
-
-    @cached_property
-    def files(self) -> Table:
-        return as_rows(file_table(self.report))
-
-    @cached_property
-    def means(self) -> Svg:
-        return draw_means(self.report)
-
-    @cached_property
-    def evidence(self) -> Svg:
-        return draw_evidence(self.report)
+    arms = cached_property(lambda self: as_rows(arm_table(self.report)))
+    claims = cached_property(lambda self: as_rows(claim_table(self.report)) if has_claim_table(self.report) else [])
+    decisions = cached_property(lambda self: as_rows(decision_table(self.report)) if self.report.decisions else [])
+    metrics = cached_property(lambda self: as_rows(metric_table(self.report)) if self.report.metric_rows else [])
+    rounds = cached_property(lambda self: as_rows(round_table(self.report)))
+    files = cached_property(lambda self: as_rows(file_table(self.report)))
+    evidence_words = cached_property(lambda self: describe_evidence(self.report))
+    means = cached_property(lambda self: draw_means(self.report))
+    evidence = cached_property(lambda self: draw_evidence(self.report))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

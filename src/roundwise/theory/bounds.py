@@ -50,17 +50,8 @@ def complexity_at(problem: Problem, means: ArrayLike) -> float:
     return found
 
 
-# Easier instances: means moved away from a point on all borders, in a direction, or to a corner of a ball.
-#
-# Assumption 2.2 asks for a number y such that moving all means towards y by a factor x multiplies 1/T* by x^2.
-# A wrong answer that lies behind a half-space `a.lambda >= b` is at the distance b - a.mu, which is multiplied by
-# x exactly if a.(y, ..., y) = b. So y must lie on the border of every half-space, and nothing else is needed: the
-# proof of the lower bound never uses that the coordinates of y are equal. We therefore take any point y of R^K
-# on all borders.
-#
-# With several right answers there are several borders, and samples too few to give one of them may be enough to give
-# another: the chain says nothing there, and there is no centre. Best arm with a tolerance has one right answer where
-# the best leads by more than the tolerance; then y is that arm's point with all its rivals just a tolerance above it.
+# Easier instances: means moved away from a point on the border of every half-space of the answer (Assumption 2.2; the
+# proof never uses that its coordinates are equal), in a direction, or to a corner of a ball.
 #
 # An answer is right where a_j.mu > b_j for all its half-spaces j; d_j = a_j.mu - b_j is the distance to the wrong side,
 # and T* falls if any d_j grows. If every arm has the same sign in all its half-spaces, then one step of size t in the
@@ -252,12 +243,9 @@ def worst_case_over(question: Question, instances: ArrayLike, sigma: float = 1.0
     return Complexity(found.total[0], found.pulls[0] / found.pulls[0].sum())
 
 
-# How many batches any sample-efficient algorithm needs (Section 2 and Appendix A).
-#
-# The chain. Take instances mu^0, ..., mu^N, each harder than the one before. An algorithm that is frugal on mu^n
-# makes a small (n+1)-st batch there. If it cannot tell mu^n from mu^(n+1) yet, that batch is as small on mu^(n+1),
-# and what it holds then is too little to answer on mu^(n+1): it must make another. Hence it makes more than N
-# batches on mu^N.
+# How many batches any sample-efficient algorithm needs (Section 2 and Appendix A): a chain of instances mu^0, ...,
+# mu^N, each harder than the one before and with one right answer. The algorithm must be delta-correct on every
+# Gaussian instance, and frugal on mu^0, ..., mu^(N-1) only.
 #
 # With a_n = P_n(R >= n+1, and the first n batches hold at most X_(n-1) samples), X_n = x_0 + ... + x_n, a_0 = 1:
 #     from a_n to P_(n+1)(R >= n+1, n+1 batches hold at most X_n)
@@ -265,10 +253,7 @@ def worst_case_over(question: Question, instances: ArrayLike, sigma: float = 1.0
 #     from there to a_(n+1)
 #                        costs 2 delta + sqrt(X_n / (2 T*_(n+1)))     (Lemma A.4),
 # where c_n bounds P_n(tau > x_n) and D_n = max_i (mu_i^(n+1) - mu_i^n)^2 / (2 sigma^2). The paper applies the two
-# lemmas in the other order, which gives P(R >= N), not the P(R > N) that it states (docs/bounds.md).
-#
-# The algorithm must be delta-correct on every Gaussian instance (the proof compares with alternatives as near as one
-# likes), and frugal on the easier instances mu^0, ..., mu^(N-1) only. Each instance has one right answer.
+# lemmas in the other order, which gives P(R >= N), not the P(R > N) that it states.
 
 
 @dataclass(frozen=True)
@@ -527,16 +512,10 @@ def stated_closed_form(
     return None if given is None else closed_form(given, "stated")
 
 
-# The best sequence of instances for the lower bound on batches (Lemma 2.1): along a corner, not from a centre.
-#
-# The paper writes that the sequence which minimises its sum is difficult to get, and takes affine ones. Where one
-# corner of every ball is easiest (`easing`), it is known: mu^n = mu + t_n v, v that corner's direction. No sequence
-# with the same answer, complexities, limits and tails loses less (docs/bounds.md): within M_n = m_n + ... + m_(N-1) of
-# mu, m_n the size of step n, no instance is easier than mu + M_n v, so t_n <= M_n; and sum_n sqrt(X_(n-1)) m_n is a sum
-# of the M_n with weights sqrt(X_(n-1)) - sqrt(X_(n-2)) >= 0.
-#
-# That leaves the t_n and, for a promise on the average, the tails c_n: 2N numbers, found numerically. The result is the
-# chain at these numbers, computed from their exact complexities: a bound whatever the search has found.
+# The best sequence for the lower bound on batches (Lemma 2.1): where one corner of every ball is easiest (`easing`), no
+# sequence with the same answer, complexities, limits and tails loses less than mu^n = mu + t_n v, v that corner's
+# direction. The t_n and, for a promise on the average, the tails c_n are found numerically; the result is the chain at
+# these numbers, computed from their exact complexities: a bound whatever the search has found.
 
 
 @dataclass(frozen=True, eq=False)
@@ -691,20 +670,13 @@ def _search_chain(promise: Promise, along: Route, logs: Floats, tails: Floats) -
     return np.asarray(better[0]), np.asarray(better[1])
 
 
-# What PET is promised to pay: batches and samples (Section 3.4, Appendix C).
-#
-# The argument, for the PET that we run (phases r = 0, 1, ..., pulls rounded up, any growth, exploration and threshold):
-#
-# - In phase r let E_r be the event that the means after the first batch lie within eps_r of the truth, and the
-#   means after the second, if there is one, within eps_r of those (Definition 3.6). It fails with probability at
-#   most 3 p_r, p_r = T_(r+1)^-2. (Lemma C.2 says p_r, but bounds another event; see docs/bounds.md.)
-# - If E_r holds and the second batch is made, PET stops: gamma_r is at least the threshold after all pulls that there
-#   can be (Lemmas 3.4 and 3.7). So at most one second batch is made in a phase where E_r holds. (With a tolerance: the
-#   batch is sized for one answer that is right all over the ball, and the rule stops on the largest evidence.)
-# - From the settled phase r* on, where the worst case within 2 eps_r of the truth is at most T_r, E_r makes PET
-#   enter the second batch. So it goes beyond r* only through phases where E_r fails.
-#
-# Hence with F the set of phases where E_r fails, U_r = ceil(2^r l_1r) and V_r = gamma_r T_r + K:
+# What PET is promised to pay: batches and samples (Section 3.4, Appendix C), for the PET that we run (phases r = 0,
+# 1, ..., pulls rounded up, any growth, exploration and threshold). In phase r let E_r be the event that the means
+# after the first batch lie within eps_r of the truth, and those after the second, if there is one, within eps_r of
+# these (Definition 3.6): it fails with probability at most 3 p_r, p_r = T_(r+1)^-2. At most one second batch is made
+# in a phase where E_r holds. From the settled phase r* on, where the worst case within 2 eps_r of the truth is at
+# most T_r, E_r makes PET enter it. Hence with F the set of phases where E_r fails, U_r = ceil(2^r l_1r) and V_r =
+# gamma_r T_r + K:
 #     R   <= r* + 2 + |F| + |F from r* on|
 #     tau <= K U_r* + V_r* + sum over F of V_r + sum over F from r* on of (K U_(r+1) - K U_r + V_(r+1) - V_r).
 

@@ -442,7 +442,6 @@ for verb in (
 
 
 def _stands(study: Study, report: Report) -> Plain:
-    """Where a study stands after a request."""
     return report.plain() | {"digest": study.store.head(study.name).digest}
 
 
@@ -460,14 +459,12 @@ def _describe_round(asked: Round | None) -> Plain:
 
 
 def _preview(study: Study, sources: Sequence[Upload | Table], said: TellBody) -> Plain:
-    """What telling something would bring and change."""
     read, after = study.preview(*sources, round_over=said.round_over, **said.words())
     files = [_describe_results(each, study.state.spec.arms) for each in read]
     return {"study": study.name, "files": files, "after": after.plain()}
 
 
 def _describe_results(results: Results, arms: Sequence[str]) -> Plain:
-    """What a file brings, by arm."""
     return {
         "name": results.name,
         "rows": results.rows,

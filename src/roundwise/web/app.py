@@ -69,7 +69,6 @@ class Application(Starlette):
         self.state.reports, self.state.staged, self.state.jobs = ReportCache(), uploads.StagedUploads(), JobQueue()
 
     def openapi(self) -> Plain:
-        """The OpenAPI description of the API."""
         return self.api.found().openapi()
 
     def _planner(self) -> Router:

@@ -120,7 +120,6 @@ class NewStudy(declared_by(StudySpec)):  # type: ignore[misc]  # its fields are 
     name: str = Field(min_length=1, max_length=200, examples=["checkout"])
 
     def spec(self) -> StudySpec:
-        """The study that is declared."""
         return StudySpec.declare(**self.model_dump(exclude={"name"}))
 
 
@@ -153,7 +152,6 @@ class FileBody(Body):
     new: bool = Field(default=False, description="Whether all of it is new, even where it looks the same.")
 
     def words(self) -> TellKeywords:
-        """The same as `Study.tell` takes it."""
         said = self.model_dump(include=set(FileBody.model_fields))
         columns = said.pop("columns")
         return TellKeywords(columns=None if columns is None else Columns(**columns), **said)  # type: ignore[typeddict-item]
@@ -180,7 +178,6 @@ class RowsBody(TellBody):
     name: str = Field(default="rows", min_length=1, max_length=200, description="What the record calls them.")
 
     def table(self) -> Table:
-        """The rows as a table."""
         if (self.rows is None) == (self.columns_of is None):
             raise InputError("Give the results as `rows`, or as `columns_of`, one of the two.")
         if self.columns_of is not None:

@@ -40,7 +40,6 @@ class ChangeForm(NamedTuple):
     serious: bool = False
 
     def arguments(self, given: Given, source: Source) -> dict[str, Any]:
-        """The arguments of the method."""
         found: dict[str, Any] = {}
         for field in self.fields:
             found[field.name] = given.get(field.name, "")

@@ -59,7 +59,9 @@ class Connection(H11Protocol):
         self._heard = self.loop.time()
         self._came += len(data)
         for start in range(0, len(data), PIECE):
-            if self.transport.is_closing() or self._chunked:
+            # many small chunks cost far more to read than to send: `security.Guard` refuses them
+            chunked = self.cycle is not None and any(name == b"transfer-encoding" for name, _ in self.headers)
+            if self.transport.is_closing() or chunked:
                 return
             super().data_received(data[start : start + PIECE])
         if self.conn.their_state is not h11.IDLE:
@@ -75,14 +77,6 @@ class Connection(H11Protocol):
     def _late(self) -> bool:
         """Whether a body is still coming after the response."""
         return self.cycle is not None and self.cycle.response_complete and self.conn.their_state is h11.SEND_BODY
-
-    @property
-    def _chunked(self) -> bool:
-        """Whether a request is sent in chunks: reading many small ones costs far more than sending them.
-
-        It is not read any further, and refused by `security.Guard`.
-        """
-        return self.cycle is not None and any(name == b"transfer-encoding" for name, _ in self.headers)
 
     def _cancel_head(self) -> None:
         if self._head is not None:

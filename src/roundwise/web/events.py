@@ -33,7 +33,6 @@ class RecordChange(NamedTuple):
     digest: str
 
     def text(self) -> str:
-        """The event as it is sent."""
         return f"event: changed\ndata: {json.dumps(self._asdict())}\n\n"
 
 

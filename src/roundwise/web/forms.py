@@ -39,10 +39,7 @@ RESULTS = {  # what a result is, in words
     "sub-gaussian": "a measurement whose spread is at most …",
     "poisson": "a count (events, clicks, defects)",
 }
-DIRECTIONS = {  # which results are good, in words
-    "": "higher is better",
-    "lower": "lower is better",
-}
+DIRECTIONS = {"": "higher is better", "lower": "lower is better"}
 SPLITS = {
     "adaptive": "roundwise, each round anew (fastest)",
     "equal": "equal shares, always",
@@ -54,6 +51,9 @@ METRIC_ROLES = {  # what a further metric is for, in words
     "secondary": "secondary: good to know",
 }
 METRIC_RESULTS = {name: RESULTS[name] for name in ("large-sample", "binary", "normal", "poisson")}
+EMPTY = {"refused": "are an error in the file", "zero": "count as 0", "missing": "are missing: not known"}
+TWO_ARMS = {"refused": "is an error in the file", "left-out": "is left out"}
+UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 METRICS = 3  # further ones on the form
 SETTINGS = {  # the fields of the form that a question or a noise model has
     "best-arm": ("tolerance",),
@@ -88,13 +88,21 @@ LABELS = {  # of the fields that are numbers
     "share_above": "The value above which a result is a yes",
     "share_below": "The value below which a result is a yes",
 }
+MENUS = {  # by their names in `new.html`
+    "questions": QUESTIONS,
+    "directions": DIRECTIONS,
+    "results": RESULTS,
+    "splits": SPLITS,
+    "empties": EMPTY,
+    "units": UNITS,
+    "mixed_ids": TWO_ARMS,
+    "roles": METRIC_ROLES,
+    "metric_results": METRIC_RESULTS,
+}
 FULL = 7 / 8  # of what comes in the days of a round: days differ, and ids that return count once
 PACE = 0.05  # how far results a round may be from results per day times days
 COLUMN_ROLES = ("arm", "outcome", "denominator", "id", "time", "item", "covariate")
 WHOLE = ("k", "round", "budget", "looks")
-EMPTY = {"refused": "are an error in the file", "zero": "count as 0", "missing": "are missing: not known"}
-TWO_ARMS = {"refused": "is an error in the file", "left-out": "is left out"}
-UNITS = {"": "an error", "sum": "their sum", "mean": "their mean", "max": "the largest", "any": "yes if any is not 0"}
 LONGEST = 20_000  # letters of a field
 
 
@@ -110,7 +118,6 @@ class MetricFields(NamedTuple):
     unit: str = ""
 
     def metric(self) -> Metric:
-        """The metric that they declare."""
         margin = number(f"How much of {self.name} matters", self.margin) if self.margin.strip() else 0.0
         return Metric(
             self.name,
@@ -227,7 +234,6 @@ class Form:
         return from_spec("noise", self._settings(self.noise) if self.noise in RESULTS else self.noise)
 
     def spec(self) -> StudySpec:
-        """The study that the form declares."""
         recommended = self.policy and self.planned == self.fingerprint
         return StudySpec.declare(**self._study(), policy=from_spec("policy", self.policy) if recommended else None)
 
@@ -237,7 +243,6 @@ class Form:
         return hashlib.sha256(repr(replace(self, name="", policy="", planned="")).encode()).hexdigest()[:16]
 
     def request(self, runs: int) -> PlanRequest:
-        """The plan that the form asks for."""
         lead = self._lead()
         return PlanRequest.declare(
             **self._study(),
@@ -321,7 +326,6 @@ class Form:
 
     @property
     def _designed(self) -> bool:
-        """Whether the study is made for a budget and a lead."""
         return bool(self.budget.strip()) and usual_policy(self.asked(), True, len(self.names)).plans_budget
 
     def _study(self) -> Plain:

@@ -35,7 +35,6 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether the job has ended."""
         return self.state in ("done", "cancelled", "failed")
 
     @property
@@ -47,7 +46,6 @@ class Job:
         self.done += number
 
     def run(self) -> None:
-        """Run the job to its end."""
         try:
             with Deadline(JOB, self.cancelled).applied():
                 self.state = "running"
@@ -73,7 +71,6 @@ class JobQueue:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
 
     def start(self, job: Job) -> str:
-        """Add a job and return its key."""
         with self._lock:
             if sum(not each.over for each in self._jobs.values()) >= WAITING:
                 raise InputError(f"{WAITING} jobs are waiting or running. Wait until one is done, or cancel one.")
@@ -84,7 +81,6 @@ class JobQueue:
         return job.key
 
     def get(self, key: str) -> Job | None:
-        """A job, unless it has been dropped."""
         return self._jobs.get(key)
 
     @property
@@ -94,7 +90,6 @@ class JobQueue:
             return list(reversed(self._jobs.values()))
 
     def close(self) -> None:
-        """Cancel all jobs."""
         for each in self.every:
             each.cancelled.set()
         self._pool.shutdown(wait=True, cancel_futures=True)

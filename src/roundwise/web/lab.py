@@ -139,19 +139,16 @@ class LabForm:
 
     @property
     def names(self) -> list[str]:
-        """The arms, numbered."""
         return [f"arm {i + 1}" for i in range(len(self.values))]
 
     @property
     def values(self) -> list[float]:
-        """The means."""
         if len(self.means) > LETTERS:
             raise InputError(f"The means have {len(self.means)} letters; the page takes at most {LETTERS}.")
         parts = re.split(r"\s*[;,]\s*|\s+(?!%)", self.means.strip())
         return [number("A mean", each) for each in parts if each]
 
     def environment(self) -> Environment:
-        """The environment."""
         if self.world == "binary":
             return BernoulliArms(self.values)
         if self.world == "poisson":
@@ -159,7 +156,6 @@ class LabForm:
         return GaussianArms(self.values, number("The spread", self.sigma))
 
     def job(self) -> Job:
-        """The job: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
         use = option("simulate")
         if count > MOST_RUNS:

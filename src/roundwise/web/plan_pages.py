@@ -22,20 +22,7 @@ from roundwise.planning.render import HEADS, describe_fixed_design, plan_parts
 from roundwise.planning.tradeoff import policy_words
 from roundwise.report.text import Table
 from roundwise.study.study import create_from_spec
-from roundwise.web.forms import (
-    DIRECTIONS,
-    EMPTY,
-    METRIC_RESULTS,
-    METRIC_ROLES,
-    METRICS,
-    QUESTIONS,
-    RESULTS,
-    SPLITS,
-    TWO_ARMS,
-    UNITS,
-    Form,
-    MetricFields,
-)
+from roundwise.web.forms import MENUS, METRICS, Form, MetricFields
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages, address_of
@@ -136,14 +123,10 @@ def pilot(request: Request, sent: FormData) -> Response:
 
 def _form(request: Request, title: str, form: Form | None = None, error: str = "", note: str = "") -> Response:
     given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
-    choices = {"questions": QUESTIONS, "directions": DIRECTIONS, "results": RESULTS, "splits": SPLITS}
-    choices |= {"empties": EMPTY, "units": UNITS, "mixed_ids": TWO_ARMS}
-    choices |= {"roles": METRIC_ROLES, "metric_results": METRIC_RESULTS}
     shown = form or given
     metrics = [*shown.metrics, *[MetricFields()] * (METRICS - len(shown.metrics))]
     status = 422 if error else 200
-    said = {"error": error, "note": note}
-    return page(request, "new.html", status, title=title, form=shown, metrics=metrics, **said, **choices)
+    return page(request, "new.html", status, title=title, form=shown, metrics=metrics, error=error, note=note, **MENUS)
 
 
 @router.post("/plan/forecast", VIEW, by=TYPING)
@@ -161,7 +144,7 @@ def forecast(request: Request, sent: FormData) -> Response:
         return page(request, "forecast.html", error=f"{error} Ask for fewer arms.")
     except RoundwiseError as error:
         return page(request, "forecast.html", error=str(error))
-    parts = plan_parts(found)
+    parts, (bars_title, bars) = plan_parts(found), _draw_bars(found)
     return page(
         request,
         "forecast.html",
@@ -171,8 +154,8 @@ def forecast(request: Request, sent: FormData) -> Response:
         fixed="" if found.compared else describe_fixed_design(found.row),
         policy=policy_words(found.request.policy, found.request),
         planned=form.fingerprint,
-        bars=_bars(found),
-        bars_title=_bars_title(found),
+        bars_title=bars_title,
+        bars=bars,
         quick=quick,
         metrics=1 + len(form.metrics),
     )
@@ -193,16 +176,17 @@ def _plan(request: Request, form: Form, quick: bool) -> StudyPlan:
     return forecasts.forecast(form, request.app.state.access.key_of(request.headers), quick)
 
 
-def _bars(plan: StudyPlan) -> list[tuple[str, str, float]]:
+def _draw_bars(plan: StudyPlan) -> tuple[str, list[tuple[str, str, float]]]:
     """This study and textbook designs: the power of each with the budget, else the results; bars in per cent."""
     row, fixed = plan.row, plan.row.fixed
     if plan.compared:
-        return [
+        what = "A true claim" if row.claims else "An answer"
+        return f"{what} within {number(plan.request.budget or 0)}, for {row.expected.given}", [
             (each.name, f"{share(each.power)}, with {whole(each.mean_samples)} results on average", 100 * each.power)
             for each in reversed(plan.compared)
         ]
     if fixed is None or plan.request.budget is not None or not math.isfinite(row.samples.p95):
-        return []
+        return "", []
     typical, late = row.samples.typical, row.samples.p95
     found = [
         ("roundwise", f"typically {whole(typical)}", typical),
@@ -210,14 +194,8 @@ def _bars(plan: StudyPlan) -> list[tuple[str, str, float]]:
         (f"fixed design, {fixed.method}", f"{whole(fixed.samples)}, power {share(fixed.power)}", fixed.samples),
     ]
     most = max(results for *_, results in found)
-    return [(name, words, 100 * results / most) for name, words, results in found]
-
-
-def _bars_title(plan: StudyPlan) -> str:
-    if not plan.compared:
-        return f"Results, for {plan.row.expected.given}"
-    what = "A true claim" if plan.row.claims else "An answer"
-    return f"{what} within {number(plan.request.budget or 0)}, for {plan.row.expected.given}"
+    bars = [(name, words, 100 * results / most) for name, words, results in found]
+    return f"Results, for {row.expected.given}", bars
 
 
 def _forecast_table(plan: StudyPlan) -> Table:

@@ -29,22 +29,12 @@ HERE = Path(__file__).parent
 ENVIRONMENT = build_environment(HERE / "templates")
 
 
-def _basename(name: str) -> str:
-    """The last part of a path, as it is written on any system."""
-    return name.replace("\\", "/").rpartition("/")[2] or name
-
-
-def _coded(text: str) -> Svg:
-    """Escaped text in which `code` stands between backticks."""
-    return Svg(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))
-
-
 ENVIRONMENT.filters |= {
     "segment": segment,
     "count": count,
     "day": day,
-    "basename": _basename,
-    "coded": _coded,
+    "basename": lambda name: name.replace("\\", "/").rpartition("/")[2] or name,  # as it is written on any system
+    "coded": lambda text: Svg(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))),  # what stands in backticks
 }
 SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page is sent
 

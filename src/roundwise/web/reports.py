@@ -87,8 +87,6 @@ class ReportCache:
             return value
 
     def brief(self, study: Study) -> Report:
-        """The report without intervals."""
-
         def make() -> Report:
             entries = study.entries()
             return build_report(replay(entries), intervals=False, entries=entries)
@@ -96,8 +94,6 @@ class ReportCache:
         return self.compute_once(study, ("brief",), make)
 
     def whole(self, study: Study) -> Report:
-        """The report with intervals."""
-
         def make() -> Report:
             with held(self._slow):
                 return study.report()

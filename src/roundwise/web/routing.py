@@ -84,18 +84,15 @@ class LazyRoute(BaseRoute, Generic[Made]):
         self._making = threading.Lock()
 
     def found(self) -> Made:
-        """The application."""
         with self._making:
             self._found = self._make() if self._found is None else self._found
             return self._found
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for it."""
         under = (f"{scope['path']}/".startswith(f"{each}/") for each in self._addresses)
         return (Match.FULL if scope["type"] == "http" and any(under) else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on."""
         found = self._found
         await (await run_by(WRITERS, self.found) if found is None else found)(scope, receive, send)
 

@@ -144,7 +144,6 @@ class AccessControl:
         return key
 
     def forget(self, key: str) -> None:
-        """End a session."""
         self.sessions.pop(_digest(key), None)
 
     @contextmanager
@@ -171,7 +170,6 @@ class AccessControl:
         return cookie(headers, COOKIE)
 
     def who(self, headers: Headers) -> str | None:
-        """The role of a request."""
         if not self.tokens:
             return ROLES[-1]
         bearer = headers.get("authorization", "")

@@ -120,7 +120,6 @@ class StudyView(ReportView):
 
     @cached_property
     def by_round(self) -> Svg:
-        """The chart of means by round."""
         return draw_means_by_round(self.report)
 
 

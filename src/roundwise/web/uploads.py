@@ -131,7 +131,6 @@ class StagedUploads:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Delete all uploads."""
         with self._lock:
             if self._folder is not None:
                 self._folder.cleanup()
@@ -158,7 +157,6 @@ class StagedUploads:
         return found if found is not None and found.study == study else None
 
     def forget(self, key: str) -> None:
-        """Delete an upload."""
         with self._lock:
             found = self._held.pop(key, None)
         if found is not None:
@@ -359,7 +357,6 @@ def _describe_gaps(arms: Sequence[str], counts: Floats, missing: Floats) -> list
 
 
 def _describe_changes(before: Report, after: Report) -> list[str]:
-    """The changes in sentences."""
     said = []
     if after.remaining:
         left = count(sum(after.remaining.values()))

@@ -62,7 +62,6 @@ class FileOptions(NamedTuple):
 
     @property
     def words(self) -> TellKeywords:
-        """As `Study.tell` takes it."""
         given: TellKeywords = self._asdict() | {
             "columns": self.columns.columns(),
             "ignore_arms": self.ignore_arms or (),

@@ -19,26 +19,12 @@ from roundwise.questions import BestArm, Question
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import standard_error
-from roundwise.theory.bounds import (
-    Promise,
-    centre,
-    complexity_at,
-    estimation_radius,
-    expected_batches,
-    hardest_corner,
-    instances,
-    moved,
-    one_instance,
-    promise,
-    route,
-    stated_closed_form,
-    stated_upper_bounds,
-    upper_bounds,
-)
+from roundwise.theory import bounds
 from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 
 LOWER, SEEN, UPPER = "tab:blue", "black", "tab:orange"
 STATED_LABEL = "any algorithm at least, as stated (Theorem 2.3)"
+HARDER = 4  # times, each instance of a sequence than the one before
 
 
 def draw(folder: Path) -> list[Path]:
@@ -48,7 +34,7 @@ def draw(folder: Path) -> list[Path]:
     figures = {
         "bounds-batches": batches_figure(batch_curve(pair, hard, np.geomspace(1, 1e10, 41), runs=1000)),
         "bounds-trade-off": trade_off_figure(trade_off(pair, hard, easiest=1.0)),
-        "bounds-sequence": sequence_figure(pair, [1.15, 0.85], ratio=0.25, steps=3),
+        "bounds-sequence": sequence_figure(pair, [1.15, 0.85]),
         "bounds-ball": ball_figure(pair, [1.15, 0.85]),
     }
     return [save(figure, folder / f"{name}.svg") for name, figure in figures.items()]
@@ -57,12 +43,12 @@ def draw(folder: Path) -> list[Path]:
 def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs: int, seed: int) -> Figure:
     """The figure with this name for an instance: batches, trade-off, sequence or ball."""
     if name == "sequence":
-        return sequence_figure(problem, means, ratio=0.25, steps=3)
+        return sequence_figure(problem, means)
     if name == "ball":
         return ball_figure(problem, means)
     if name == "trade-off":
         return trade_off_figure(trade_off(problem, means, policy.guess, runs=runs, seed=seed))
-    grid = _complexities_up_to(problem, one_instance(means), policy.guess, 41)
+    grid = _complexities_up_to(problem, bounds.one_instance(means), policy.guess, 41)
     return batches_figure(batch_curve(problem, means, grid, policy, runs, seed))
 
 
@@ -98,18 +84,18 @@ def measured(
 
 def scaled(problem: Problem, means: ArrayLike, complexities: ArrayLike) -> Floats:
     """The means moved along their affine sequence until T* has these values, (number, K)."""
-    values = one_instance(means)
-    middle = centre(problem.question, values)
+    values = bounds.one_instance(means)
+    middle = bounds.centre(problem.question, values)
     if middle is None:
         raise InputError("These means have no affine sequence of easier instances, so there is no curve to draw.")
-    complexity = complexity_at(problem, values)
+    complexity = bounds.complexity_at(problem, values)
     factors = np.sqrt(complexity / np.asarray(complexities, dtype=np.float64))
     if problem.question.tolerance and (factors < 1 - 1e-9).any():
         raise InputError(
             "With a tolerance instances can be made easier only: ask for complexities of at most "
             f"T* = {complexity:.6g}."
         )
-    return np.stack([moved(values, middle, factor) for factor in factors])
+    return np.stack([bounds.moved(values, middle, factor) for factor in factors])
 
 
 def _complexities_up_to(problem: Problem, means: Floats, easiest: float, number: int) -> Floats:
@@ -145,15 +131,17 @@ def batch_curve(
     wanted = np.asarray(complexities, dtype=np.float64)
     pet = measured(policy, problem, means, wanted, runs, seed)
     points, first = scaled(problem, means, wanted), policy.guess
-    lower = [expected_batches(_promise(problem, at, first, pet.gamma), route(problem, at, first)) for at in points]
-    upper = [stated_upper_bounds(policy, problem, float(each)) for each in wanted]
+    routes = [bounds.route(problem, at, first) for at in points]
+    promises = [_promise(problem, at, first, pet.gamma) for at in points]
+    lower = [bounds.expected_batches(*each) for each in zip(promises, routes, strict=True)]
+    upper = [bounds.stated_upper_bounds(policy, problem, float(each)) for each in wanted]
     return BatchCurve(
         problem,
         first,
         pet,
         np.array(lower),
         np.array([_stated(problem, each, first, pet.gamma) for each in points]),
-        np.array([upper_bounds(policy, problem, each).batches for each in points]),
+        np.array([bounds.upper_bounds(policy, problem, each).batches for each in points]),
         np.array([math.nan if each is None else each.batches for each in upper]),
     )
 
@@ -162,7 +150,7 @@ def batch_curve(
 class TradeOff:
     """Batches against gamma on one instance: the lower bound, and policies that buy batches with samples."""
 
-    promise: Promise  # for the largest gamma
+    promise: bounds.Promise  # for the largest gamma
     gammas: Floats
     lower: Floats  # on E[R]
     lower_stated: Floats  # NaN where the paper does not state it
@@ -182,7 +170,7 @@ def trade_off(
 
     Gamma is the largest that was measured at `number` complexities from T_min to T*.
     """
-    values = one_instance(means)
+    values = bounds.one_instance(means)
     grid = _complexities_up_to(problem, values, easiest, number)
     points = {}
     for growth in growths:
@@ -191,19 +179,19 @@ def trade_off(
     least = (1 - 2 * problem.delta) * math.log(1 / problem.delta - 1) / -math.log(problem.delta)
     gammas = np.geomspace(max(least, 1e-3), 2 * max(gamma for gamma, _ in points.values()), 60)
     given = _promise(problem, values, easiest, float(gammas[-1]))
-    along = route(problem, values, easiest)
-    lower = [expected_batches(replace(given, gamma=float(gamma)), along) for gamma in gammas]
+    along = bounds.route(problem, values, easiest)
+    lower = [bounds.expected_batches(replace(given, gamma=float(gamma)), along) for gamma in gammas]
     stated = [_stated(problem, values, easiest, float(gamma)) for gamma in gammas]
     return TradeOff(given, gammas, np.array(lower), np.array(stated), points)
 
 
 def _stated(problem: Problem, means: Floats, easiest: float, gamma: float) -> float:
-    found = stated_closed_form(problem, means, easiest, gamma)
+    found = bounds.stated_closed_form(problem, means, easiest, gamma)
     return math.nan if found is None else found.expected
 
 
-def _promise(problem: Problem, means: Floats, easiest: float, gamma: float) -> Promise:
-    found = promise(problem, means, easiest, gamma)
+def _promise(problem: Problem, means: Floats, easiest: float, gamma: float) -> bounds.Promise:
+    found = bounds.promise(problem, means, easiest, gamma)
     assert found is not None  # `scaled` has found a centre
     return found
 
@@ -261,15 +249,15 @@ def trade_off_figure(found: TradeOff) -> Figure:
     return figure
 
 
-def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int) -> Figure:
+def sequence_figure(problem: Problem, means: ArrayLike) -> Figure:
     """Two arms: a sequence of instances, each harder than the one before, as in Figure 1 of the paper."""
     values, question = _check_two_arms(means, "sequence"), problem.question
     if question.tolerance:
         raise InputError("The picture of the sequence is for questions without a tolerance; leave it out to draw one.")
-    middle = centre(question, values)
+    middle = bounds.centre(question, values)
     if middle is None:
         raise InputError("These means have no affine sequence of easier instances, so there is nothing to draw.")
-    points = instances(values, middle, ratio, steps)[:, ::-1]  # as in the paper: the second mean to the right
+    points = bounds.instances(values, middle, 1 / HARDER, 3)[:, ::-1]  # as in the paper: the second mean to the right
     hard = question.complexity(points[:, ::-1], sigma=problem.sigma).value
     figure, (axes,) = new_figure(6.4, 5.0)
     axes.grid(False)
@@ -303,19 +291,19 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     axes.legend(frameon=False, fontsize=8, loc="lower left")
-    axes.set_title(f"Each instance is {1 / ratio:g} times as hard as the one before", loc="left", fontsize=10)
+    axes.set_title(f"Each instance is {HARDER} times as hard as the one before", loc="left", fontsize=10)
     return figure
 
 
-def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None) -> Figure:
+def ball_figure(problem: Problem, means: ArrayLike) -> Figure:
     """Two arms: a ball around the means and its hardest corner b, as in Figure 2 of the paper."""
     values, question = _check_two_arms(means, "ball"), problem.question
-    complexity = complexity_at(problem, values)
-    size = estimation_radius(complexity, problem.sigma) if radius is None else radius
-    corner = hardest_corner(question, values, size)
+    complexity = bounds.complexity_at(problem, values)
+    size = bounds.estimation_radius(complexity, problem.sigma)
+    corner = bounds.hardest_corner(question, values, size)
     if corner is None:
         raise InputError("No corner of the ball around these means is hardest for all wrong answers: nothing to draw.")
-    worst = complexity_at(problem, corner)
+    worst = bounds.complexity_at(problem, corner)
     points, hardest = values[::-1], corner[::-1]  # as in the paper: the second mean to the right
     figure, (axes,) = new_figure(6.4, 5.0)
     axes.grid(False)
@@ -340,7 +328,7 @@ def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None)
 
 
 def _check_two_arms(means: ArrayLike, picture: str) -> Floats:
-    values = one_instance(means)
+    values = bounds.one_instance(means)
     if len(values) != 2:
         raise InputError(f"The picture of the {picture} is for two arms; found {len(values)}.")
     return values

@@ -46,7 +46,7 @@ def draw_sweep(rows: Sequence[Plain], folder: Path) -> SweepFigure:
         )
     charts = draw_problems(shown)
     runs, seeds = sorted({row["runs"] for row in shown}), len({row["seed"] for row in shown})
-    parts = [] if _varies(shown, "delta") else [f"δ = {shown[0]['delta']:g}"]
+    parts = [] if _several_levels(shown) else [f"δ = {shown[0]['delta']:g}"]
     parts += [f"{' or '.join(map(str, runs))} runs a point", *([f"{seeds} seeds"] if seeds > 1 else [])]
     heading = ["Samples over the lower bound (dashed)", ", ".join(parts)]
     heading += [each[0].upper() + each[1:] for each in left_out]
@@ -63,7 +63,7 @@ def draw_problems(rows: Sequence[Plain]) -> list[Chart]:
     rows = [row for row in rows if _problem(row) in problems]
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     y = Axis.logarithmic([1.0, *(row["samples_over_lower_bound"] for row in rows)])
-    levels = _varies(rows, "delta")
+    levels = _several_levels(rows)
     if levels:
         x = Axis.logarithmic(row["delta"] for row in rows)
         ticks = _spread({row["delta"] for row in rows}, 8 if len(problems) == 1 else 4)
@@ -121,5 +121,5 @@ def _problem(row: Plain) -> tuple[str, str, str]:
     return row["question"], row["instance"], row["noise"]
 
 
-def _varies(rows: Sequence[Plain], key: str) -> bool:
-    return len({row[key] for row in rows}) > 1
+def _several_levels(rows: Sequence[Plain]) -> bool:
+    return len({row["delta"] for row in rows}) > 1
