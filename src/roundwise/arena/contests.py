@@ -168,8 +168,7 @@ def _contest(
 
 def _true_means(instance: Instance) -> Floats:
     """True means, of some of the instances where they are random. (n, K)"""
-    means: Floats = instance.environment.initial_state(np.random.default_rng(0), 50).means
-    return means
+    return instance.environment.initial_state(np.random.default_rng(0), 50).means
 
 
 LOOKS = 50  # of a sequential yardstick, until it has as many results as the lower bound

@@ -465,8 +465,7 @@ class ListOptions(NamedTuple):
     repeats: Annotated[int | None, _list("--repeats", "Number of times every arm is tried on every item.", "N")] = None
     order: Annotated[str | None, _list("--order", "Order of items: random (default), or given.", "ORDER")] = None
     known: Annotated[
-        Path | None,
-        _list("--known", "Table of values known for every item: results of arms, or scores.", "FILE"),
+        Path | None, _list("--known", "Table of values known for every item: results of arms, or scores.", "FILE")
     ] = None
     strict: Annotated[bool, _list("--strict", "Require the answer to be strictly ahead of every other arm.")] = False
 

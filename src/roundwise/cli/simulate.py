@@ -58,13 +58,7 @@ UNDECIDED = (
     "Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data before they "
     "could stop. A mean that is cut off in this way is not compared with the bound."
 )
-LABELS = {
-    "question": "question",
-    "instance": "instance",
-    "noise": "assumed",
-    "delta": "δ",
-    "seed": "seed",
-}
+LABELS = {"question": "question", "instance": "instance", "noise": "assumed", "delta": "δ", "seed": "seed"}
 Cluster = Annotated[str | None, option("--cluster", "Address or scheduler file of a running dask cluster.", "ADDRESS")]
 
 

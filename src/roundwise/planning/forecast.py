@@ -494,8 +494,7 @@ class Quantiles:
 def quantile(values: Floats, levels: Sequence[float]) -> list[float]:
     """The smallest values that at least these shares of the runs do not exceed."""
     places = np.ceil(np.asarray(levels) * len(values) - 1e-9).astype(np.intp) - 1
-    found: list[float] = np.sort(values)[np.maximum(places, 0)].tolist()
-    return found
+    return np.sort(values)[np.maximum(places, 0)].tolist()
 
 
 def quantiles(values: Floats) -> Quantiles:
@@ -710,11 +709,7 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
     else:
         ended = "it is decided" if state.decided is not None or bool(state.trial.done) else state.over
     found = Outlook(
-        study=state.name,
-        results=int(record.samples),
-        rounds=int(record.batches),
-        budget=settings.budget,
-        ended=ended,
+        study=state.name, results=int(record.samples), rounds=int(record.batches), budget=settings.budget, ended=ended
     )
     trial, told = state.trial, None
     if ended is not None:

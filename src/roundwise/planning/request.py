@@ -345,10 +345,7 @@ class PlanRequest(StudySpec):
 
     def __post_init__(self) -> None:
         if self.noise is None:
-            raise InputError(
-                "The plan needs a noise model.",
-                Remedy("Give one, or {@pilot}: they propose one."),
-            )
+            raise InputError("The plan needs a noise model.", Remedy("Give one, or {@pilot}: they propose one."))
         noise = settings_of(StudySpec)["noise"][0].parse("noise", self.noise)
         if isinstance(self.lead, str):
             object.__setattr__(self, "lead", parse_lead(self.lead, self.baseline, noise=noise))

@@ -12,16 +12,7 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.planning.fixed_designs import FixedDesign, fixed_design, lower_bound
-from roundwise.planning.forecast import (
-    ROUGH,
-    Ends,
-    Forecast,
-    join_ends,
-    no_end,
-    quantile,
-    simulate_request,
-    summarize,
-)
+from roundwise.planning.forecast import ROUGH, Ends, Forecast, join_ends, no_end, quantile, simulate_request, summarize
 from roundwise.planning.request import PlanRequest, Scenario
 from roundwise.planning.scenarios import runs_of_list
 

@@ -331,11 +331,7 @@ def _next_step(state: State, decided: bool) -> str:
 
 
 def measure(
-    state: State,
-    claims: Sequence[ClaimStatus],
-    answer: object,
-    courses: Sequence[EvidenceHistory],
-    intervals: bool,
+    state: State, claims: Sequence[ClaimStatus], answer: object, courses: Sequence[EvidenceHistory], intervals: bool
 ) -> tuple[list[ArmRow], list[ClaimRow]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
     settings, hold, margins = state.spec, bounds_hold(state), None

@@ -408,5 +408,4 @@ def _print_by_weasyprint(page: str) -> bytes:
     from weasyprint import HTML
 
     style = f"<style>{flat_chart_style()}</style>"
-    found: bytes = HTML(string=re.sub(r"<svg[^>]*>", lambda start: start[0] + style, page)).write_pdf()
-    return found
+    return HTML(string=re.sub(r"<svg[^>]*>", lambda start: start[0] + style, page)).write_pdf()

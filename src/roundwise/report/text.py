@@ -422,27 +422,23 @@ def _describe_difference(report: ReportData, arm: ArmRow) -> str:
         return "-"
     if arm.difference is None:
         return "?"
-
-    def signed(value: float | None, side: Side, unit: bool) -> str:
-        if value is None:
-            return "?"
-        size = report.units.gap(value, side, unit).lstrip("-")
-        return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
-
-    return _add_ends(signed(arm.difference, "near", True), signed, arm.difference_lower, arm.difference_upper)
+    say = partial(_describe_signed, report.units)
+    return _add_ends(say(arm.difference, "near", True), say, arm.difference_lower, arm.difference_upper)
 
 
-def _add_ends(
-    text: str, signed: Callable[[float | None, Side, bool], str], lower: float | None, upper: float | None
-) -> str:
+def _describe_signed(units: Units, value: float, side: Side, unit: bool = False) -> str:
+    """A difference with its sign, but for one that is next to nothing."""
+    size = units.gap(value, side, unit).lstrip("-")
+    return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
+
+
+def _add_ends(text: str, say: Callable[[float, Side], str], lower: float | None, upper: float | None) -> str:
     """An estimate with its bounds, as far as there are any."""
-    if lower is None and upper is None:
-        return text
     if upper is None:
-        return f"{text} (at least {signed(lower, 'down', False)})"
+        return text if lower is None else f"{text} (at least {say(lower, 'down')})"
     if lower is None:
-        return f"{text} (at most {signed(upper, 'up', False)})"
-    return f"{text} ({signed(lower, 'down', False)} to {signed(upper, 'up', False)})"
+        return f"{text} (at most {say(upper, 'up')})"
+    return f"{text} ({say(lower, 'down')} to {say(upper, 'up')})"
 
 
 def _describe_lift(arm: ArmRow) -> str:
@@ -515,17 +511,12 @@ def metric_table(report: ReportData) -> list[Column]:
 
 def _describe_metric(row: MetricRow) -> str:
     """The difference from the control with its bounds, or the ratio."""
-
-    def say(value: float | None, side: Side, unit: bool) -> str:
-        if value is None:
-            return "?"
-        if row.scale is not None:
-            return number(value, side)
-        size = row.units.gap(value, side, unit).lstrip("-")
-        return size if abs(value) < TINY else f"-{size}" if value < 0 else f"+{size}"
-
-    text = say(row.difference, "near", True) + ("" if row.scale is None else f" ({row.scale})")
-    return _add_ends(text, say, row.difference_lower, row.difference_upper)
+    signed, text = partial(_describe_signed, row.units), "?"
+    if row.difference is not None:
+        text = signed(row.difference, "near", True) if row.scale is None else number(row.difference)
+    if row.scale is None:
+        return _add_ends(text, signed, row.difference_lower, row.difference_upper)
+    return _add_ends(f"{text} ({row.scale})", number, row.difference_lower, row.difference_upper)
 
 
 def _describe_metric_status(row: MetricRow) -> str:

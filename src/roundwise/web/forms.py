@@ -263,8 +263,7 @@ class Form:
         if OF_BASELINE.fullmatch(self.lead.strip()):
             return parse_lead(self.lead, self.read("baseline"))
         check_share(self.lead, self.model())
-        found: float | None = self.read("lead")
-        return found
+        return self.read("lead")
 
     def from_past(self, source: object) -> tuple[Form, str]:
         """The form with what a past file says, and that in words; a range, a spread or a cap that was chosen stays."""

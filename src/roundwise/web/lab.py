@@ -269,8 +269,7 @@ def runs(request: Request, key: str) -> Response:
 
 
 def _jobs(request: Request) -> JobQueue:
-    found: JobQueue = request.app.state.jobs
-    return found
+    return request.app.state.jobs
 
 
 def _job(request: Request, key: str) -> Job:

@@ -178,8 +178,7 @@ class ReportCache:
 
 def reports_of(request: Request) -> ReportCache:
     """The cache of the server of a request."""
-    found: ReportCache = request.app.state.reports
-    return found
+    return request.app.state.reports
 
 
 def _digest(study: Study) -> str:

@@ -107,11 +107,7 @@ def relax(name: Name, why: Why, options: ChangeOptions) -> None:
 
 @app.command(rich_help_panel=STUDIES)
 @grouped
-def extend(
-    name: Name,
-    budget: Annotated[int, whole_option("budget")],
-    options: ChangeOptions,
-) -> None:
+def extend(name: Name, budget: Annotated[int, whole_option("budget")], options: ChangeOptions) -> None:
     """Change the budget of a study."""
     _change(name, options, "extend", "the budget is recorded", budget=budget)
 

@@ -62,11 +62,8 @@ class FileOptions(NamedTuple):
 
     @property
     def words(self) -> TellKeywords:
-        given: TellKeywords = self._asdict() | {
-            "columns": self.columns.columns(),
-            "ignore_arms": self.ignore_arms or (),
-        }  # type: ignore[assignment]
-        return given
+        given = {"columns": self.columns.columns(), "ignore_arms": self.ignore_arms or ()}
+        return self._asdict() | given  # type: ignore[return-value]
 
 
 def _keep_storage(url: str | None) -> str | None:
