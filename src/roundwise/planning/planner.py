@@ -21,7 +21,7 @@ from roundwise.planning.budgets import POWERS, BudgetProposal, plan_metrics, pro
 from roundwise.planning.comparison import compare_designs, find_stopping_leads
 from roundwise.planning.forecast import planned_looks
 from roundwise.planning.request import PlanRequest, Scenario, parse_lead
-from roundwise.planning.rows import FIRST, RowRuns, answerable, has_answer, run_first
+from roundwise.planning.rows import FIRST, answerable, has_answer, run_first
 from roundwise.planning.scenarios import ITEM_CORRELATION
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import TradeoffPoint, find_front, guess_settings
@@ -173,23 +173,12 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
     runs = min(FIRST // 4 if items else FIRST, request.runs)
     front: tuple[TradeoffPoint, ...] = ()
     guess = request if request.list is not None else guess_settings(request, expected[target])
-    rows = _first_runs(guess, expected, runs)
+    rows = run_first(guess, expected, runs)
 
     def found() -> StudyPlan:
         every = tuple(each.row for each in rows)
         most = max(row.runs for row in every)
-        return StudyPlan(
-            request=rows[0].request,
-            rows=every,
-            target=target,
-            front=front,
-            alternatives=(),
-            budgets=budgets,
-            compared=(),
-            caps=(),
-            metrics=(),
-            runs=most,
-        )
+        return StudyPlan(request=rows[0].request, rows=every, target=target, front=front, budgets=budgets, runs=most)
 
     def report(done: float) -> None:
         if progress is not None:
@@ -203,7 +192,7 @@ def plan_request(request: PlanRequest, quick: bool = False, progress: Progress |
         points = find_front(request, expected[target])
         chosen = next((each.request for each in points if each.recommended), guess)
         if chosen != guess:
-            rows = _first_runs(chosen, expected, runs)
+            rows = run_first(chosen, expected, runs)
         front = points
     for number, each in enumerate(sorted(rows, key=lambda row: -(row.expected.lead or 0.0))):  # the easy ones first
         report((number + 1) / (len(expected) + 2))
@@ -232,12 +221,6 @@ def _plan_several_metrics(request: PlanRequest, quick: bool, progress: Progress 
     needs = () if quick else plan_metrics(request, found.request, found.row.expected)
     whole = dataclasses.replace(found.request, metrics=request.metrics, delta=request.delta)
     return dataclasses.replace(found, request=whole, metrics=needs)
-
-
-def _first_runs(request: PlanRequest, expected: Sequence[Scenario], runs: int) -> list[RowRuns]:
-    rows = [RowRuns(request, each) for each in expected]
-    run_first(rows, runs)
-    return rows
 
 
 def _target_row(expected: Sequence[Scenario], request: PlanRequest) -> int:

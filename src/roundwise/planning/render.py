@@ -338,13 +338,11 @@ def _describe_rows(plan: StudyPlan) -> str:
         return f"{_describe_proposals(plan)}{_describe_budget(plan)} {_describe_use(plan)}{_describe_lead(plan)}"
     if not target.ends:
         return f"With {target.expected.given} no number of results is sure to give an answer."
-    time = "" if target.days is None else f" ({plural(target.days.p95, 'day')})"
-    money = "" if target.cost is None else f", at a cost of {whole(target.cost.p95)}"
     most = _whole_list(plan)
     end = "" if most is None else f" The whole list is {number(most)} results: with them there always is an answer."
     return (
         f"For {target.expected.given}, plan for {_results(plan, target.samples.p95)} results in "
-        f"{plural(target.rounds.p95, 'round')}{time}{money}: 19 of 20 studies end by then, half of them with "
+        f"{_rounds_and_cost(target)}: 19 of 20 studies end by then, half of them with "
         f"{_results(plan, target.samples.typical)} in {whole(target.rounds.typical)}.{end}"
     )
 
@@ -402,16 +400,19 @@ def _describe_proposals(plan: StudyPlan) -> str:
 
 def _describe_use(plan: StudyPlan) -> str:
     row = plan.row
-    time = "" if row.days is None else f" ({plural(row.days.p95, 'day')})"
-    money = "" if row.cost is None else f", at a cost of {whole(row.cost.p95)}"
     percent = 100 * (row.within_budget or 0.0)
     undecided = 1 - round(percent, 0 if 1 <= percent <= 99 else 1) / 100  # both are shown, and add up
     rest = f"; {share(undecided)} are undecided at the budget" if undecided else ""
     return (
         f"For {row.expected.given}, a study uses {whole(row.mean_samples)} results in {row.mean_rounds:.1f} rounds on "
-        f"average, and 19 of 20 studies at most {whole(row.samples.p95)} in {plural(row.rounds.p95, 'round')}{time}"
-        f"{money}{rest}."
+        f"average, and 19 of 20 studies at most {whole(row.samples.p95)} in {_rounds_and_cost(row)}{rest}."
     )
+
+
+def _rounds_and_cost(row: PlanRow) -> str:
+    time = "" if row.days is None else f" ({plural(row.days.p95, 'day')})"
+    money = "" if row.cost is None else f", at a cost of {whole(row.cost.p95)}"
+    return f"{plural(row.rounds.p95, 'round')}{time}{money}"
 
 
 def _describe_lead(plan: StudyPlan) -> str:

@@ -171,20 +171,20 @@ class RowRuns:
         return fixed_design(request.problem, self.expected.means, shares=request.split, looks=looks, **assumed)
 
 
-def run_first(rows: Sequence[RowRuns], runs: int) -> None:
+def run_first(request: PlanRequest, expected: Sequence[Scenario], runs: int) -> list[RowRuns]:
     """A few runs of every row, all rows at once and many rounds taken together: it is steps that take time.
 
     They are forgotten as soon as a row is run by itself.
     """
-    rows = [each for each in rows if not each.idle]
-    if not rows:
-        return
-    means, request = [row.expected.means for row in rows], rows[0].request
-    if request.list is not None:
-        runs = runs_of_list(len(request.list), len(request.arms) * len(rows), runs)
-    ends = simulate_request(request, means, runs * len(rows), detail=ROUGH)
-    for i, row in enumerate(rows):
-        row.sets, row.rough = [ends.row(i, len(rows))], True
+    every = [RowRuns(request, each) for each in expected]
+    if rows := [each for each in every if not each.idle]:
+        if request.list is not None:
+            runs = runs_of_list(len(request.list), len(request.arms) * len(rows), runs)
+        means = [row.expected.means for row in rows]
+        ends = simulate_request(request, means, runs * len(rows), detail=ROUGH)
+        for i, row in enumerate(rows):
+            row.sets, row.rough = [ends.row(i, len(rows))], True
+    return every
 
 
 def answerable(request: PlanRequest, expected: Scenario) -> bool:

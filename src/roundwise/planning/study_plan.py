@@ -55,11 +55,11 @@ class StudyPlan:
     rows: tuple[PlanRow, ...]
     target: int  # the row that the settings are chosen for
     front: tuple[TradeoffPoint, ...]
-    alternatives: tuple[PlanAlternative, ...]
+    alternatives: tuple[PlanAlternative, ...] = ()
     budgets: tuple[BudgetProposal, ...]  # by power, for a lead without a budget
-    compared: tuple[ComparedDesign, ...]  # textbook designs with the same budget, and ours last
-    caps: tuple[CapEffect, ...]  # what a cap changes, from a pilot; the first is without one
-    metrics: tuple[MetricNeed, ...]  # what each needs, the main one first, where there are several
+    compared: tuple[ComparedDesign, ...] = ()  # textbook designs with the same budget, and ours last
+    caps: tuple[CapEffect, ...] = ()  # what a cap changes, from a pilot; the first is without one
+    metrics: tuple[MetricNeed, ...] = ()  # what each needs, the main one first, where there are several
     runs: int  # of each row, unless its rounds are many
     boundary: tuple[StoppingLeads, ...] = ()  # of a designed study, and of textbook designs
 

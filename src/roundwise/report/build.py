@@ -17,8 +17,8 @@ from roundwise.ingest import Results
 from roundwise.messages import Guarantee, few, option, several
 from roundwise.model.problem import Record
 from roundwise.noise.base import Outcome
+from roundwise.questions import Question
 from roundwise.questions.claims import ODDS
-from roundwise.report.decision import decide_arms, list_metric_rows
 from roundwise.report.export import Report
 from roundwise.report.model import (
     RATIO,
@@ -74,7 +74,7 @@ def build_report(state: State, intervals: bool, entries: Sequence[Entry] = ()) -
     arm_rows, claim_rows = measure(state, claims, answer, courses, intervals)
     units = choose_units(settings.noise, settings.unit, _median_width(arm_rows))
     metric_rows = _list_metrics(state, every, claim_rows, units, intervals)
-    decisions = decide_arms(metric_rows) if settings.metrics else []
+    decisions = _decide_arms(metric_rows) if settings.metrics else []
     ended, guarantee, name = status != "undecided" or state.over is not None, guarantee_of(state), quote(state.name)
     found = Findings(
         question,
@@ -183,13 +183,69 @@ def _list_metrics(
     if not settings.metrics:
         return []
     name, arms = settings.columns.outcome or "outcome", settings.arms
-    found = list_metric_rows(name, "primary", settings.question, arms, primary, units)
+    found = _list_metric_rows(name, "primary", settings.question, arms, primary, units)
     for m, metric in enumerate(settings.metrics):
         own = state.of_metric(m)
         _, rows = measure(own, [each for each in claims if each.metric == m + 1], None, (), intervals)
         units = choose_units(metric.noise, metric.unit, _median_width(rows))
-        found += list_metric_rows(metric.name, metric.role, own.spec.question, arms, rows, units)
+        found += _list_metric_rows(metric.name, metric.role, own.spec.question, arms, rows, units)
     return sorted(found, key=lambda each: arms.index(each.arm))
+
+
+def _list_metric_rows(
+    metric: str, role: str, question: Question, arms: Sequence[str], claims: Sequence[ClaimRow], units: Units
+) -> list[MetricRow]:
+    """What is claimed of one metric: a row for each arm that is compared with the control.
+
+    The claims come first, then their opposites.
+    """
+    forms, found = question.forms, []
+    assert forms is not None  # claims have them
+    for j, form in enumerate(forms):
+        claim, opposite = claims[j], claims[j + len(forms)] if len(claims) > len(forms) else None
+        (arm,) = [i for i in np.flatnonzero(form).tolist() if i != question.reference_arm]
+        sign = question.sign if claim.scale is None else 1.0  # claims are about improvements
+        lower, upper = _improvement(sign, claim.lower, claim.upper)
+        found.append(
+            MetricRow(
+                arm=arms[arm],
+                metric=metric,
+                role=role,
+                claim=claim.claim,
+                shown=claim.shown,
+                shown_at=claim.shown_at,
+                refuted=opposite is not None and opposite.shown,
+                refutation=None if opposite is None else opposite.claim,
+                log_evidence=claim.log_evidence,
+                log_threshold=claim.log_threshold,
+                difference=None if claim.estimate is None else sign * claim.estimate,
+                difference_lower=lower,
+                difference_upper=upper,
+                scale=claim.scale,
+                units=units,
+            )
+        )
+    return found
+
+
+def _decide_arms(rows: Sequence[MetricRow]) -> list[ArmDecision]:
+    """Decide on each arm: shipping needs the primary claim and every guardrail; secondary metrics do not count.
+
+    Each verdict follows from what is shown alone, so any of them is wrong, ever, with probability at most delta.
+    """
+    found = []
+    for arm in dict.fromkeys(each.arm for each in rows):
+        own = [each for each in rows if each.arm == arm and each.role != "secondary"]
+        against = [f"{each.refutation} ({each.metric})" for each in own if each.refuted]
+        missing = [f"{each.claim} ({each.metric})" for each in own if not each.shown]
+        shown = [f"{each.claim} ({each.metric})" for each in own if each.shown]
+        if against:
+            found.append(ArmDecision(arm=arm, decision="do not ship", why="; ".join(against)))
+        elif missing:
+            found.append(ArmDecision(arm=arm, decision="undecided", why=f"not shown: {'; '.join(missing)}"))
+        else:
+            found.append(ArmDecision(arm=arm, decision="ship", why="; ".join(shown)))
+    return found
 
 
 def _median_width(rows: Sequence[ArmRow] | Sequence[ClaimRow]) -> float | None:
