@@ -67,22 +67,28 @@ def render_text(plan: StudyPlan) -> str:
     """The plan for a terminal."""
     parts, lines = plan_parts(plan), list[str]()
 
-    def add(text: str, table: Table | None = None) -> None:
-        if text and (table is None or table):
-            lines.extend([wrap_text(text, LINE), *align(table or []), ""])
+    def say(text: str) -> None:
+        lines.extend([wrap_text(text, LINE), ""])
 
-    add(parts["title"])
-    add(parts["pilot"])
+    def show(heading: str, table: Table) -> None:
+        if table:
+            lines.extend([wrap_text(heading, LINE), *align(table), ""])
+
+    say(parts["title"])
+    if parts["pilot"]:
+        say(parts["pilot"])
     lines += [*row_lines(plan), ""]
-    add(f"Power{parts['within']}:", parts["power"])
-    add(f"In words. {plan.words}")
-    add(parts["metrics_title"], parts["metrics"])
-    add("\n".join(["Alternatives:", *(f"- {each.words}" for each in plan.alternatives)]) if plan.alternatives else "")
-    add(f"{parts['designs_title']}:", parts["designs"])
-    add(f"For comparison. {parts['compared']}" if parts["compared"] else "")
-    add(parts["caps_title"], parts["caps"])
-    add(f"{parts['settings_title']}:", parts["settings"])
-    add(f"For a protocol. {plan.protocol}")
+    show(f"Power{parts['within']}:", parts["power"])
+    say(f"In words. {plan.words}")
+    show(parts["metrics_title"], parts["metrics"])
+    if plan.alternatives:
+        say("\n".join(["Alternatives:", *(f"- {each.words}" for each in plan.alternatives)]))
+    show(f"{parts['designs_title']}:", parts["designs"])
+    if parts["compared"]:
+        say(f"For comparison. {parts['compared']}")
+    show(parts["caps_title"], parts["caps"])
+    show(f"{parts['settings_title']}:", parts["settings"])
+    say(f"For a protocol. {plan.protocol}")
     return "\n".join([*lines, f"Create it: {plan.command}"])
 
 
@@ -213,7 +219,7 @@ def _chance(value: float | None) -> str:
 
 def align(table: Table) -> list[str]:
     """A table for a terminal: names to the left, numbers to the right."""
-    return align_table(table, [i > 0 for i in range(len(table[0]))], LINE) if table else []
+    return align_table(table, [i > 0 for i in range(len(table[0]))], LINE)
 
 
 # --- sentences
