@@ -31,7 +31,7 @@ from roundwise.arrays import tree_map
 from roundwise.ingest import Columns
 from roundwise.model.problem import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
-from roundwise.planning.forecast import ForecastStart, LeadPrior, ResultsSoFar, allowed_world, simulate_ahead
+from roundwise.planning.forecast import LeadPrior, ResultsSoFar, allowed_world, simulate_ahead
 from roundwise.policies import Designed
 from roundwise.simulation.environments import draw_batch
 
@@ -119,7 +119,7 @@ def covered(noise, number, runs, seed=1, arms=4):
             scatter=scatter if freedom.any() else None,
             freedom=freedom if freedom.any() else None,
         )
-        start = ForecastStart(tree_map(lambda array: array[0], trial))
+        start = tree_map(lambda array: array[0], trial)
         ends = simulate_ahead(
             problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40
         )
@@ -181,7 +181,7 @@ def forecast_designs(question, number, runs, looks=1, lead=0.25):
         batch, state = draw_batch(problem, world, rng, state, trial.plan)
         trial = advance(problem, policy, trial, batch)
     for i in np.flatnonzero(~trial.done):
-        start = ForecastStart(tree_map(lambda array, i=i: array[i], trial))
+        start = tree_map(lambda array, i=i: array[i], trial)
         data = ResultsSoFar(counts=trial.record.counts[i], totals=trial.record.totals[i])
         worlds = (allowed_world(noise, data, i, prior), runs), (GaussianArms(truths[i]), 1)
         ends = [simulate_ahead(problem, policy, each, runs=size, seed=int(i), start=start) for each, size in worlds]

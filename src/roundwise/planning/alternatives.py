@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ SENSIBLE = 300_000  # results that are many, where there is no budget
 CAP_RUNS = 400
 
 Kind = Literal["tolerance", "top-k", "fewer arms", "budget"]
+Easier = tuple[Kind, float, PlanRequest, tuple[float, ...]]  # what is easier, by how much, the study and its means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +108,6 @@ def _simulate(request: PlanRequest, means: tuple[float, ...]) -> Ends | None:
     return ends.until_decided if request.budget is None else ends
 
 
-class _Easier(NamedTuple):
-    kind: Kind
-    value: float
-    request: PlanRequest
-    means: tuple[float, ...]
-
-
 def _ask_instead(request: PlanRequest, question: Question) -> PlanRequest:
     """The request with another question, and with its usual policy where the other question's usual one differs."""
     budget, arms = request.budget is not None, len(request.arms)
@@ -123,7 +117,7 @@ def _ask_instead(request: PlanRequest, question: Question) -> PlanRequest:
     return dataclasses.replace(request, question=question)
 
 
-def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
+def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[Easier]:
     """Easier questions at the same means: with a tolerance, about another number of arms, about half the arms."""
     question, means = request.question, np.asarray(expected.means)
     k, ranked = question.number_sought, np.sort(question.merits(means))[::-1]
@@ -143,21 +137,21 @@ def _list_easier(request: PlanRequest, expected: Scenario) -> Iterator[_Easier]:
                 easier: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
             except (InputError, TypeError):  # out of range, or not a field of its own
                 continue
-            yield _Easier("tolerance", tolerance, _ask_instead(request, easier), expected.means)
+            yield "tolerance", tolerance, _ask_instead(request, easier), expected.means
     if k is not None and len(gaps) >= 2:
         others = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
         best = int(others.argmax()) + 1  # a larger gap lies behind the best-th
         if others[best - 1] > 0:
             lower = question.lower_is_better
             easier = BestArm(lower_is_better=lower) if best == 1 else TopK(best, lower_is_better=lower)
-            yield _Easier("top-k", best, _ask_instead(request, easier), tuple(means.tolist()))
+            yield "top-k", best, _ask_instead(request, easier), tuple(means.tolist())
     fewer = max((len(means) + 1) // 2, (k or 1) + 1)
     of_any = question.accepts_arm_changes or question.level is not None  # it names no arm
     if of_any and question.features is None and fewer < len(means) and request.split is None:
         kept = np.sort(np.argsort(-question.merits(means), kind="stable")[:fewer])
         sample = None if request.sample_cost is None else tuple(request.sample_cost[i] for i in kept)
         other = dataclasses.replace(request, arms=tuple(request.arms[i] for i in kept), sample_cost=sample)
-        yield _Easier("fewer arms", fewer, other, tuple(means[kept].tolist()))
+        yield "fewer arms", fewer, other, tuple(means[kept].tolist())
 
 
 @dataclass(frozen=True, kw_only=True)

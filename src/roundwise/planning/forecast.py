@@ -137,13 +137,6 @@ def _open_ends(truth: Floats, true: Bools) -> Ends:
     return Ends(np.full(truth.shape, np.inf), np.full(runs, np.inf), no, no.copy(), shown, true, truth, steps=0)
 
 
-class ForecastStart(NamedTuple):
-    """The state of a study: its trial, and the results so far of the outstanding round."""
-
-    trial: Trial  # of one run, ()
-    told: Batch | None = None
-
-
 def simulate_ahead(
     problem: Problem,
     policy: Policy,
@@ -152,16 +145,18 @@ def simulate_ahead(
     runs: int,
     seed: int,
     block: int = 0,
-    start: ForecastStart | None = None,
+    start: Trial | None = None,
+    told: Batch | None = None,
     most_rounds: int = MOST_ROUNDS,
     detail: Detail = FINE,
 ) -> Ends:
     """Simulate runs from the start of a study, or from where it stands, to their end.
 
-    The question of claims ends with the budget; without one, when all true claims have been shown, or with the list.
+    A study that stands somewhere is one run, the trial `start`, and what was `told` of its outstanding round. The
+    question of claims ends with the budget; without one, when all true claims have been shown, or with the list.
     """
     rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)]
-    trial = begin(problem, policy, (runs,)) if start is None else _repeat_trial(policy, start.trial, runs)
+    trial = begin(problem, policy, (runs,)) if start is None else _repeat_trial(policy, start, runs)
     world, question, rounds_policy = environment.initial_state(rngs[0], runs), problem.question, as_rounds(policy)
     claims = question.separate_claims
     true = _true_claims(problem, world)  # (runs, J)
@@ -191,8 +186,7 @@ def simulate_ahead(
         pulls = trial.plan.pulls
         number = pulls.sum(axis=-1)
         asked, rounds = asked + pulls, rounds + (number > 0 if most is None else np.ceil(number / most))
-        told = start.told if start is not None and steps == 0 else None
-        if told is None:
+        if told is None or steps:
             looks = trial.plan.looks if problem.noise.looks_in_parts else None  # in parts, the first is like the others
             first = start is None and steps == 0 and (looks is None or bool(np.isinf(looks).any()))
             partitions = partitions_for(problem, first, float(pulls.max()))
@@ -747,7 +741,8 @@ def replan(state: State, *, runs: int = RUNS, seed: int = 1, costs: Costs | None
         IncompleteResults(world, missing) if missing else world,
         runs=runs,
         seed=seed,
-        start=ForecastStart(trial, told),
+        start=trial,
+        told=told,
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
     if ended is not None:

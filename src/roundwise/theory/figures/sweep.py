@@ -9,7 +9,6 @@ import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from roundwise.arrays import Plain
 from roundwise.render.svg import SERIES, SHAPES, Axis, Chart, render_file
@@ -18,15 +17,8 @@ MOST = 24  # charts that can be read in one figure
 LETTERS = 34  # of a chart's title in a line
 
 
-class SweepFigure(NamedTuple):
-    """The files that were written, and what the figure leaves out."""
-
-    files: list[Path]
-    left_out: list[str]
-
-
-def draw_sweep(rows: Sequence[Plain], folder: Path) -> SweepFigure:
-    """Write the figure as SVG; none where no cell can be compared with a lower bound."""
+def draw_sweep(rows: Sequence[Plain], folder: Path) -> tuple[list[Path], list[str]]:
+    """Write the figure as SVG, if a cell compares with a lower bound; return its files, and what it leaves out."""
     path = folder / "figure-sweep.svg"
     decided = [row for row in rows if not row["undecided"]]
     shown = [row for row in decided if row["samples_over_lower_bound"] is not None]
@@ -37,7 +29,7 @@ def draw_sweep(rows: Sequence[Plain], folder: Path) -> SweepFigure:
     left_out = [f"{number} of {len(rows)} cells are left out: {why}" for why, number in reasons.items() if number]
     if not shown:
         path.unlink(missing_ok=True)  # of an earlier sweep
-        return SweepFigure([], left_out)
+        return [], left_out
     problems = len({_problem(row) for row in shown})
     if problems > MOST:
         left_out.append(
@@ -54,7 +46,7 @@ def draw_sweep(rows: Sequence[Plain], folder: Path) -> SweepFigure:
     folder.mkdir(parents=True, exist_ok=True)
     text = render_file(charts, columns, width=max(300 * columns, 640), shared_legend=True, heading=heading)
     path.write_text(text, encoding="utf-8")
-    return SweepFigure([path], left_out)
+    return [path], left_out
 
 
 def draw_problems(rows: Sequence[Plain]) -> list[Chart]:
