@@ -317,7 +317,7 @@ def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch, cells):
 
 def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monkeypatch):
     """The short calibration itself is a step of `make long` of its own."""
-    from roundwise.cli import app, calibrate  # noqa: F401 - registers the command
+    from roundwise.cli import app, experiments  # noqa: F401 - registers the command
 
     few = ["--workers", "1", "--only", "best of 2, tie / 0/1, rate .5; PET"]
     run = CliRunner().invoke(app, ["calibrate", "--runs", "20", *few, "--json"])

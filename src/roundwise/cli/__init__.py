@@ -24,7 +24,7 @@ from roundwise.errors import RoundwiseError
 from roundwise.messages import LONGEST, Surface, few, keep_flags, rendering_for, visible
 from roundwise.model.spec import import_module as import_user_module
 
-COMMANDS = ("study", "serve", "plan", "bounds", "simulate", "arena", "calibrate", "paper")  # in the order of the help
+COMMANDS = ("study", "serve", "plan", "bounds", "simulate", "experiments")  # in the order of the help
 OWN = "ROUNDWISE_OWN"  # modules of the user's own classes, apart by blanks
 HELP = ["-h", "--help"]
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it

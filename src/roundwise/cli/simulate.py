@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from roundwise.arrays import Plain
-from roundwise.cli import PLANNING, RESEARCH, app
+from roundwise.cli import INTERRUPTED, PLANNING, RESEARCH, app
 from roundwise.cli.options import (
     Budget,
     ClaimOptions,
@@ -276,7 +276,7 @@ def sweep(
             f"Interrupted: {stored} of {len(grid.cells)} cells are stored; run the same command to resume.",
             file=sys.stderr,
         )
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     files = [folder / "summary.csv", *figures]
     stored = len(grid.cells) - len(missing)
     if as_json:
