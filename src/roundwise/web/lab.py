@@ -26,7 +26,7 @@ from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.theory import paper
 from roundwise.web.forms import DIRECTIONS, QUESTIONS, Form, number, whole
-from roundwise.web.jobs import Job, JobQueue
+from roundwise.web.jobs import Job
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attach_file
 from roundwise.web.routing import Pages
@@ -229,7 +229,7 @@ def start_paper(request: Request, sent: FormData) -> Response:
 
 def _start(request: Request, form: LabForm, make: Callable[[], Job]) -> Response:
     try:
-        key = _jobs(request).start(make())
+        key = request.app.state.jobs.start(make())
     except RoundwiseError as error:
         return _form(request, form, str(error))
     return RedirectResponse(f"/lab/{key}", status_code=303)
@@ -268,12 +268,8 @@ def runs(request: Request, key: str) -> Response:
     return attach_file(render_csv(heads, rows), "runs", "csv")
 
 
-def _jobs(request: Request) -> JobQueue:
-    return request.app.state.jobs
-
-
 def _job(request: Request, key: str) -> Job:
-    found = _jobs(request).get(key)
+    found = request.app.state.jobs.get(key)
     if found is None:
         raise HTTPException(404, "These runs are not here any more. Start them again.")
     return found
@@ -281,5 +277,5 @@ def _job(request: Request, key: str) -> Job:
 
 def _form(request: Request, form: LabForm, error: str = "") -> Response:
     choices = {"policies": list(POLICIES), "questions": QUESTIONS, "directions": DIRECTIONS, "worlds": WORLDS}
-    jobs = _jobs(request).every
+    jobs = request.app.state.jobs.every
     return page(request, "lab.html", 422 if error else 200, form=form, error=error, jobs=jobs, **choices)
