@@ -482,6 +482,8 @@ def test_the_order_is_that_of_the_seed_and_an_audit_knows_it():
         (["q1", ""], "no id"),
         ([], "empty"),
         (0, "at least 1"),
+        (10**15, "at most 1.000.000 items"),
+        ({"size": 10, "repeats": 10**9}, "at most 1.000.000 items"),
         ({"items": ["a"], "order": "sorted"}, "random or given"),
         ({"names": ["a"]}, "needs `items`"),
     ],

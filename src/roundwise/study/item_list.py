@@ -20,13 +20,14 @@ from roundwise.formats.small_table import TableRow, read_rows
 from roundwise.ingest.columns import Index
 from roundwise.ingest.duplicates import hash_ids
 from roundwise.ingest.record import Results
-from roundwise.messages import Remedy, quoted
+from roundwise.messages import Remedy, count, quoted
 from roundwise.model.problem import check_whole_number
 from roundwise.noise.base import Noise
 from roundwise.rules.finite.known import KnownColumns
 
 Order = Literal["random", "given"]
 REPEAT = "#"  # between an item and the number of the repeat
+LARGEST = 1_000_000  # entries of a list: each of them is kept with the study
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class ItemList:
         check_whole_number("repeats", self.repeats, 1)
         if not items:
             raise InputError("The list of items is empty. Give at least one item.")
+        _check_size(len(items) * self.repeats)
         if not all(items):
             raise InputError(f"Item {items.index('') + 1} of the list has no id. Give every item a unique id.")
         if self.order not in ("random", "given"):
@@ -230,7 +232,14 @@ def _hashes(entries: tuple[str, ...], seed: int) -> Hashes:
 
 def numbered_items(size: object) -> tuple[str, ...]:
     """The items 0, 1, ... of a list that is given by its size."""
-    return tuple(map(str, range(check_whole_number("size", size, 1))))
+    return tuple(map(str, range(_check_size(check_whole_number("size", size, 1)))))
+
+
+def _check_size(entries: int) -> int:
+    """The number of entries; an InputError where no study keeps as many."""
+    if entries > LARGEST:
+        raise InputError(f"A list has at most {count(LARGEST)} items, repeats included; this one would have {entries}.")
+    return entries
 
 
 def read_list(path: Path, column: str = "item") -> tuple[str, ...]:
