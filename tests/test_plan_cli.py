@@ -91,6 +91,18 @@ def test_the_command_and_the_file_create_the_same_study(works, words):
     assert json.loads(json.dumps(kept[0])) == {**found["recommended"]["settings"], "seed": 0}
 
 
+def test_a_plan_leaves_the_seed_the_columns_and_the_rules_open(works):
+    words = (*PLAN, "--leads", "20%", "--runs", "20", "--id-column", "user", "--id-result", "any", "--out", "plan.json")
+    works(*words)
+    said = ("--arm-column", "variant", "--empty", "zero", "--seed", "7")
+    works("new", "s", "--from-plan", "plan.json", *said)
+    with load_study("s") as study:
+        spec = study.state.spec
+    assert spec.columns.payload() == {"arm": "variant", "id": "user"}  # those of the plan stay
+    assert spec.reading.payload() == {"empty": "zero", "id_result": "any"}
+    assert (spec.seed, spec.seed_given) == (7, True)
+
+
 def test_claims(works):
     words = ("--question", "claims", "--control", "red", "--arms", "red,green,blue", "--binary", "--baseline", "30%")
     found = works("plan", "s", *words, "--leads", "40%", "--budget", "200", "--runs", "60", "--out", "p.json", "--json")
@@ -160,6 +172,10 @@ def test_from_here(works, tmp_path):
         (("new", "x", "--from-plan", "none.json"), "There is no file"),
         (("new", "x", "--from-plan", "wrong.json"), "is not a plan"),
         (("new", "x", "--from-plan", "wrong.json", "--arms", "a,b"), "Give either --from-plan"),
+        *(
+            (("new", "x", "--from-plan", "wrong.json", *each), "Give either --from-plan")  # which were ignored
+            for each in (("--delta", "0.1%"), ("--budget", "9"), ("--normal",), ("--k", "2"), ("--list-size", "9"))
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(roundwise, words, sentence, tmp_path):

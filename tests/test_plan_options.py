@@ -65,6 +65,8 @@ STUDIES = {
     "unknown": "--question best-arm --arms a,b --normal --items",
     "items": "--question best-arm --arms a,b --binary --item-column q --arm-column model --id-column user",
     "noise": "--question best-arm --arms a,b --noise sub-gaussian:sigma=0.5",
+    "prices": "--question best-arm --arms a,b --binary --prices 1,5 --arm-names org/x=a,org/y=b --delta 1.2345678%",
+    "list": "--question best-arm --arms a,b,c --binary --list-size 60 --cost-column usd --failed-is 0",
 }
 
 
@@ -74,8 +76,8 @@ def test_a_study_as_planned(name, tmp_path):
     """The words that create a study plan it; the command that the plan prints, and its file, create the same study."""
     words, arms = shlex.split(STUDIES[name]), STUDIES[name].split("--arms ")[1].split()[0].split(",")
     means = ",".join(["0.2"] * (len(arms) - 1) + ["0.5"])
-    file, store = tmp_path / "plan.json", f"sqlite:///{tmp_path}/s.db"
-    policy = [] if name in ("rounds",) or "claims" in words else ["--policy", "wager:first_pulls=40"]
+    file = tmp_path / "plan.json"
+    policy = [] if name in ("rounds", "list") or "claims" in words else ["--policy", "wager:first_pulls=40"]
     spread = ["--deviation", "1"] if name == "unknown" else []  # that the noise model leaves open
     shown = shell("plan", "s", *words, *policy, *spread, "--means", means, "--runs", "5", "--out", str(file))
     assert shown.returncode == 0, shown.stderr
@@ -85,9 +87,9 @@ def test_a_study_as_planned(name, tmp_path):
         ("printed", ["new", "printed", *shlex.split(ours)[3:]]),
         ("filed", ["new", "filed", "--from-plan", str(file)]),
     ):
-        done = shell(*made, "--storage", store, "--seed", "1")
+        done = shell(*made, "--storage", f"sqlite:///{tmp_path}/{each}.db", "--seed", "1")
         assert done.returncode == 0, (each, done.stderr)
-    settings = [_settings(each, store) for each in ("typed", "printed", "filed")]
+    settings = [_settings(each, f"sqlite:///{tmp_path}/{each}.db") for each in ("typed", "printed", "filed")]
     assert settings[1] == settings[2]
     assert settings[0] == settings[2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, is_dataclass
+from dataclasses import MISSING, dataclass, is_dataclass, replace
 from functools import partial, wraps
 from operator import itemgetter
 from pathlib import Path
@@ -527,6 +527,32 @@ class StudyOptions:
                 "list": self.listed.items(self.columns),
             }
         )
+
+    def beyond_plan(self, settings: dict[str, Any]) -> bool:
+        """Whether more is said than a plan leaves open: the seed, the columns and the rules at reading."""
+        usual = {name: each.default for name, each in setting_options(StudySpec).items()}
+        nothing = StudyOptions(
+            form=QuestionOptions(),
+            claims=ClaimOptions(),
+            noise=NoiseOptions(items=self.noise.items),
+            columns=self.columns,
+            reading=self.reading,
+            metrics=MetricOptions(),
+            listed=ListOptions(),
+        )
+        return self != nothing or settings != usual | {"seed": settings["seed"]}
+
+    def of_plan(self, spec: StudySpec, settings: dict[str, Any]) -> StudySpec:
+        """The study of a plan with what these options say of columns, rules at reading and seed."""
+        rules = {name: each for name, each in self.reading._asdict().items() if each is not None}
+        found = replace(
+            spec,
+            noise=spec.noise.with_items() if self.noise.items else spec.noise,
+            columns=(self.columns.columns() or Columns()).over(spec.columns),
+            reading=replace(spec.reading, **rules),
+        )
+        seed = settings["seed"]
+        return found if seed is None else replace(found, seed=seed, seed_given=True)
 
     def _names(self) -> list[str]:
         if (self.arms is None) == (self.arms_file is None):

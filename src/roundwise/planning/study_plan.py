@@ -98,6 +98,13 @@ class StudyPlan:
         """The command that creates the study."""
         return _new_command(self.request) or f"roundwise new {quote(self.request.name)} --from-plan FILE"
 
+    def _settings(self) -> Plain:
+        """The settings of the study as JSON, without its seed, which is drawn later, and what follows from it."""
+        found = {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"}
+        if self.request.list is not None:
+            found["list"] = {key: value for key, value in found["list"].items() if key != "digest"}
+        return found
+
     def plain(self) -> Plain:
         """The plan as JSON; `settings` is what `new --from-plan` reads."""
         return {
@@ -108,7 +115,7 @@ class StudyPlan:
             "recommended": {
                 "policy": policy_words(self.request.policy, self.request),
                 "tradeoff": [each.plain() for each in self.front],
-                "settings": {key: value for key, value in self.request.to_json().items() if key[:4] != "seed"},
+                "settings": self._settings(),
             },
             "fixed_design": None if self.fixed_design is None else dataclasses.asdict(self.fixed_design),
             "lower_bound": self.lower_bound,
@@ -182,10 +189,11 @@ def _new_command(request: PlanRequest) -> str | None:
         question, noise = _question_options(request), _noise_options(request)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None or request.metrics or any("," in name for name in request.arms):
+    others = request.reading.arm_names
+    if question is None or request.metrics or any("," in name for name in (*request.arms, *others)):
         return None
     words = ["roundwise", "new", request.name, *question, "--arms", ",".join(request.arms), *noise]
-    words += ["--delta", f"{request.delta:g}"]
+    words += ["--delta", f"{request.delta:.12g}"]
     policy = policy_words(request.policy, request)
     if request.list is not None:
         words += request.list.flags
@@ -199,9 +207,11 @@ def _new_command(request: PlanRequest) -> str | None:
     words += [] if request.budget is None else ["--budget", str(int(request.budget))]
     words += [] if request.lead is None else ["--lead", f"{request.lead:.12g}"]
     words += [] if request.looks is None else ["--looks", str(request.looks)]
-    for what, column in request.columns.payload().items() if request.list is None else ():
-        words += [f"--{what}-column", column]
-    for rule, value in request.reading.payload().items():
+    words += [] if request.prices is None else ["--prices", ",".join(f"{each:.12g}" for each in request.prices)]
+    for what, column in request.columns.payload().items():
+        words += [f"--{what}-column", column] if request.list is None or (what, column) != ("item", "item") else []
+    said = request.reading.payload() | ({"arm_names": ",".join(map("=".join, others.items()))} if others else {})
+    for rule, value in said.items():
         words += [f"--{rule.replace('_', '-')}", str(value)]
     words += [] if request.unit is None else ["--unit", request.unit]
     return " ".join(quote(each) for each in words)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -153,17 +152,13 @@ def new(
             raise InputError("Give --question, or --from-plan FILE.")
         spec = study.declare(StudySpec, settings)
     else:
-        if study.question is not None or study.arms is not None or study.arms_file is not None:
-            raise InputError("Give either --from-plan FILE or the settings of a study: a plan has all of them.")
+        if study.beyond_plan(settings):
+            raise InputError(
+                "Give either --from-plan FILE or the settings of a study: a plan has all of them but the seed, the "
+                "columns and the rules at reading."
+            )
         spec, forecast = read_plan(from_plan)
-        if settings["seed"] is not None:
-            spec = replace(spec, seed=settings["seed"], seed_given=True)
-        if (columns := study.columns.columns()) is not None:
-            spec = replace(spec, columns=columns)
-        if any(each is not None for each in study.reading):
-            spec = replace(spec, reading=study.reading.reading())
-        if study.noise.items:
-            spec = replace(spec, noise=spec.noise.with_items())
+        spec = study.of_plan(spec, settings)
     with create_from_spec(name, spec, storage) as created:
         recorded(f"'{name}' is created")
         guarantee = guarantee_of(created.state)
