@@ -5,7 +5,19 @@ import csv
 import numpy as np
 import pytest
 
-from roundwise import Above, BestArm, Binary, Capped, Claims, LargeSample, Metric, Normal, Poisson, plan
+from roundwise import (
+    Above,
+    BestArm,
+    Binary,
+    Capped,
+    Claims,
+    HeteroscedasticGaussian,
+    LargeSample,
+    Metric,
+    Normal,
+    Poisson,
+    plan,
+)
 from roundwise.errors import DataError, InputError
 from roundwise.ingest import Columns, Reading
 from roundwise.planning import PlanRequest, alternatives
@@ -151,6 +163,12 @@ def test_a_chosen_model_that_the_file_contradicts(orders):
     assert "results are normal, which the rows of" in request.past.doubt(Normal())
     with pytest.raises(DataError, match="impossible under the noise model 'binary'"):
         request_from(orders, noise=Binary())
+
+
+def test_deviations_of_arms_are_not_compared_with_those_of_a_past_file(orders):
+    """Results of other arms, or of the control alone, ended in an IndexError."""
+    found = request_from(orders, arms=["old", "new", "newer"], noise=HeteroscedasticGaussian((1.0, 2.0, 3.0)))
+    assert found.past.plain(found.noise)["doubt"] is None
 
 
 def test_results_that_wait_for_the_skewness(orders):

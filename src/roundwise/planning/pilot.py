@@ -69,7 +69,12 @@ class Pilot:
         return PilotMoments(float(values.mean()), deviation, skewness, cut)
 
     def doubt(self, noise: Noise) -> str | None:
-        """Evidence in these results against a noise model, as a clause; None if there is none."""
+        """Evidence in these results against a noise model, as a clause; None if there is none.
+
+        Nor is there any against deviations of the study's arms: those of a past file may be others.
+        """
+        if noise.arm_sigmas is not None:
+            return None
         found = contradicted_assumptions(check_once(noise, *self._statistics))
         return str(found[0]) if found else None
 
