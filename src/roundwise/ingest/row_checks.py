@@ -115,9 +115,9 @@ class Moments(NamedTuple):
     @quiet
     def rescaled(self, round: Moments, common: bool) -> Moments:
         """These rows as if they varied as much as those of a round: each arm by itself, or all by a `common` factor."""
-        some = (self.freedom >= 1) & (round.freedom >= 1)
-        sums = [each.sum(where=some) if common else each for m in (self, round) for each in (m.second, m.freedom)]
-        ratio = (sums[2] / sums[3]) / (sums[0] / sums[1])
+        each = [(m.second.sum(), m.freedom.sum()) if common else (m.second, m.freedom) for m in (self, round)]
+        before, now = (second / freedom for second, freedom in each)
+        ratio = now / before
         factor = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
         return self._replace(
             second=self.second * factor, third=self.third * factor**1.5, fourth=self.fourth * factor**2
@@ -328,7 +328,7 @@ class RowChecks(NamedTuple):
         """With the files of one more round, told for the arms `names`, and all checks that are due.
 
         Results adjusted for a covariate vary less in later rounds, without an assumption being wrong: earlier ones are
-        brought to the deviation of the round.
+        brought to the deviation of the round. That needs `FIRST` rows of an arm in it: fewer are left out.
         """
         if not noise.row_checks:
             return self
@@ -338,11 +338,14 @@ class RowChecks(NamedTuple):
             return self._replace(unchecked=unchecked)
         before, repetition = self.statistics
         round = reduce(Moments.plus, (each.moments for each in told))
+        counts = round.counts
         if any(each.covariate is not None for each in files):
+            known = round.counts >= FIRST
+            round = Moments(*(np.where(known, *each) for each in zip(round, Moments.none(len(arms)), strict=True)))
             before = before.rescaled(round, common="deviations" in noise.row_checks)
         moments = before.plus(round, own_means=round.counts >= FIRST)
         statistics = RowStatistics(moments, reduce(Repetition.plus, (each.repetition for each in told), repetition))
-        smallest = np.minimum(self.smallest, np.where(round.counts > 0, round.counts, np.inf))
+        smallest = np.minimum(self.smallest, np.where(counts > 0, counts, np.inf))
         findings = self.findings + tuple(_find(noise, before.counts, statistics, arms, self.findings))
         findings += tuple(_find_together(noise, before.counts, round, moments, findings))
         if (smallest < ENOUGH * np.nan_to_num(moments.skewness) ** 2).any():
