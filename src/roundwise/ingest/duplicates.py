@@ -301,14 +301,14 @@ def contradictions(rows: IdRows, recorded: RecordedFiles, arms: Sequence[str], s
     def is_recorded(which: IdRows) -> Bools:
         return np.isin(with_outcome(which.ids, outcome_codes(arms, which, seed)), known)
 
-    wrong = np.isin(rows.ids, ids) & ~is_recorded(rows)
-    if not wrong.any():
+    wrong = rows.only(np.isin(rows.ids, ids) & ~is_recorded(rows))
+    by_arm = (is_recorded(wrong._replace(arms=np.full(len(wrong.ids), arm))) for arm in range(len(arms)))
+    elsewhere, gone = np.logical_or.reduce([*by_arm]), np.isnan(wrong.values)
+    differs = ~(gone & elsewhere)  # an id of several arms has no result, whichever of them comes first
+    if not differs.any():
         return None
-    other = rows.only(wrong)
-    gone = np.isnan(other.values)
+    other, moved, gone = wrong.only(differs), elsewhere[differs], gone[differs]
     late = is_recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
-    by_arm = (is_recorded(other._replace(arms=np.full(len(gone), arm))) for arm in range(len(arms)))
-    moved = np.any(list(by_arm), axis=0) & ~gone
     kinds = {"outcome": ~(moved | late | gone), "arm": moved, "late": late & ~moved, "gone": gone}
     files = [
         ContradictedFile(each.digest, each.name, int(np.isin(other.ids, each.id_hashes).sum()))
