@@ -250,12 +250,11 @@ class StickyTrackAndStop(Policy[Weighed]):
         room = 2 * problem.sigma**2 * self.region * np.log(np.maximum(record.samples, 1.0))[..., None]
         if question.name not in BEYOND:
             means = oriented(problem, record).means
-            costs = cost_of_leading(counts, means, counts[..., None, :], means[..., None, :])
-            leads = arms == (costs <= room).argmax(axis=-1)[..., None]
+            leads = arms == (_costs_of_leading(counts, means) <= room).argmax(axis=-1)[..., None]
             gaps = np.where(leads, means, 0.0).sum(axis=-1, keepdims=True) - means + question.tolerance
             return complexity_of_gaps(gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_), 1.0).weights
         beyond = question.merits(record.means - (question.level or 0.0))
-        witness = cost_of_leading(counts, beyond, counts[..., None, :], beyond[..., None, :], least=0.0) <= room
+        witness = _costs_of_leading(counts, beyond, least=0.0) <= room
         first = arms == witness.argmax(axis=-1)[..., None]
         shown = (first & (beyond > 0)).any(axis=-1, keepdims=True)  # with no witness in the region, it is no
         needs = np.where(beyond < 0, beyond, np.nan) ** -2.0
@@ -263,3 +262,10 @@ class StickyTrackAndStop(Policy[Weighed]):
         yes = np.where(shown, first, 1.0 / problem.arms)
         found = np.where(witness.any(axis=-1, keepdims=True), yes, no)
         return np.where(np.isfinite(found), found, 1.0 / problem.arms)
+
+
+def _costs_of_leading(counts: Floats, values: Floats, least: float = -math.inf) -> Floats:
+    """What it costs to make each arm the largest. (K),(K)->(K)"""
+    order = np.argsort(-values, axis=-1, kind="stable")
+    own, high = (np.take_along_axis(each, order, axis=-1)[..., None, :] for each in (counts, values))
+    return cost_of_leading(counts, values, own, high, least)

@@ -191,21 +191,18 @@ def pair_costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
 
 @quiet
 def cost_of_leading(pulls: Floats, value: Floats, counts: Floats, values: Floats, least: float = -math.inf) -> Floats:
-    """min over x >= least of n (x - mu)^2 + sum_j N_j (mu_j - x)_+^2. (),(),(K),(K)->()
+    """min over x >= least of n (x - mu)^2 + sum_j N_j (mu_j - x)_+^2, mu_j in falling order. (),(),(K),(K)->()
 
     That is what it costs to make one arm the largest, for 2 sigma^2 = 1. The best x is the mean of that arm and the
-    first few others, in falling order: those that exceed it.
+    first few others: those that exceed it.
     """
-    order = np.argsort(-values, axis=-1, kind="stable")
-    high, own = (np.take_along_axis(np.broadcast_to(each, values.shape), order, axis=-1) for each in (values, counts))
-    ahead = np.maximum(high - value[..., None], 0.0)  # in falling order
-    weights = np.where(ahead > 0, own, 0.0)
-    moved = (weights * ahead).cumsum(axis=-1) / np.maximum(weights.cumsum(axis=-1) + pulls[..., None], 1e-300)
+    ahead = np.maximum(values - value[..., None], 0.0)
+    moved = (counts * ahead).cumsum(axis=-1) / np.maximum(counts.cumsum(axis=-1) + pulls[..., None], 1e-300)
     follows = np.concatenate([ahead[..., 1:], np.zeros_like(ahead[..., :1])], axis=-1)
     last = (follows <= moved).argmax(axis=-1)[..., None]
     step = np.maximum(np.take_along_axis(moved, last, axis=-1), (least - value)[..., None])
     rest = np.maximum(ahead - step, 0.0)
-    return np.asarray(pulls * step[..., 0] ** 2 + total(weights * rest**2))
+    return np.asarray(pulls * step[..., 0] ** 2 + total(counts * rest**2))
 
 
 def complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:

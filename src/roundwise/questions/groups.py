@@ -75,9 +75,12 @@ class BestGroup(Question):
         """
         merits, pulls = np.broadcast_arrays(self._merits(means), np.asarray(counts, dtype=np.float64))
         mine = self.in_group(self.group_of_arm[merits.argmax(axis=-1)])
+        inside = np.where(mine, merits, -np.inf)
+        order = np.argsort(-inside, axis=-1, kind="stable")
+        own, high = (np.take_along_axis(each, order, axis=-1) for each in (pulls, inside))
         least = np.full(merits.shape[:-1], np.inf)
         for b in range(merits.shape[-1]):
-            cost = cost_of_leading(pulls[..., b], merits[..., b], pulls, np.where(mine, merits, -np.inf))
+            cost = cost_of_leading(pulls[..., b], merits[..., b], own, high)
             least = np.where(mine[..., b], least, np.minimum(least, cost))
         return np.asarray(least / (2 * sigma**2))
 
