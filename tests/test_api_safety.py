@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 
 import serving
 from roundwise import InputError, list_studies, load_study, verify_study
-from roundwise.store import UnknownStudyError
+from roundwise.errors import UnknownStudyError
 from roundwise.web import security, workers
 from roundwise.web.security import build_access, parse_tokens
 from serving import TOKENS, ask, form
