@@ -157,12 +157,9 @@ def _cell(row: Plain, column: RankingColumn) -> str:
 def _cells(columns: Sequence[RankingColumn], rows: Sequence[Plain]) -> Plain:
     """A table for the page: its non-empty columns, and each row with its sort keys."""
     used = [each for each in columns if any(row.get(each.key) is not None for row in rows)]
-    lines = []
-    for row in rows:
-        values = [None if each.text else row.get(each.key) for each in used]
-        by = [
-            None if each.text else "" if value is None else f"{value:.6g}"
-            for each, value in zip(used, values, strict=True)
-        ]
-        lines.append((row["question"], list(zip(used, [_cell(row, each) for each in used], by, strict=True))))
-    return {"columns": used, "lines": lines}
+
+    def cell(row: Plain, column: RankingColumn) -> tuple[RankingColumn, str, str | None]:
+        value = row.get(column.key)
+        return column, _cell(row, column), None if column.text else "" if value is None else f"{value:.6g}"
+
+    return {"columns": used, "lines": [(row["question"], [cell(row, each) for each in used]) for row in rows]}

@@ -17,6 +17,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -76,18 +77,15 @@ def _compare_best_arm(
     request: PlanRequest, rows: Sequence[PlanRow], row: PlanRow, ours: BudgetProposal | None
 ) -> tuple[ComparedDesign, ...]:
     looks = LOOKS if request.round_size is not None else int(np.clip(planned_looks(request), 2, MOST_LOOKS))
-    found = []
+    budget, found = float(request.budget or 0), []
     for name, shape, number in (
         ("fixed, Bonferroni", 0.0, 1),
         *((f"{name}, {looks} looks, losers dropped", shape, looks) for name, shape in SHAPES.items()),
     ):
-        power, mean = run_looks(request, row.expected, float(request.budget or 0), shape, number)
-
-        def power_at(budget: float, shape: float = shape, number: int = number) -> float:
-            return run_looks(request, row.expected, budget, shape, number)[0]
-
-        enough = _enough(power_at, request)
-        by_row = tuple(run_looks(request, each.expected, float(request.budget or 0), shape, number)[0] for each in rows)
+        run = partial(run_looks, request, shape=shape, looks=number)
+        power, mean = run(row.expected, budget)
+        enough = _enough(partial(run, row.expected), request)
+        by_row = tuple(run(each.expected, budget)[0] for each in rows)
         found.append(ComparedDesign(name=name, power=power, mean_samples=mean, budget_needed=enough, by_row=by_row))
     found.append(
         ComparedDesign(
@@ -100,22 +98,27 @@ def _compare_best_arm(
     return tuple(found)
 
 
-def _enough(power_at: Callable[[float], float], request: PlanRequest) -> float | None:
-    """The budget at which a power that grows with it reaches the one that is wanted, to a per cent."""
+def _enough(run: Callable[[float], tuple[float, float]], request: PlanRequest) -> float | None:
+    """The budget at which the power of a design, which grows with it, is the one that is wanted, to a per cent."""
+
+    def enough(budget: float) -> bool:
+        power, _ = run(budget)
+        return power >= request.power
+
     low = high = float(request.budget or 1)
     for _ in range(20):
-        if power_at(high) >= request.power:
+        if enough(high):
             break
         low, high = high, 2 * high
     else:
         return None
     for _ in range(20):
-        if power_at(low) < request.power:
+        if not enough(low):
             break
         low, high = low / 2, low
     while high > 1.01 * low:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if power_at(middle) >= request.power else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 

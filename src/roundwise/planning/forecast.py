@@ -798,13 +798,12 @@ def _collect_data(state: State, told: Batch | None) -> ResultsSoFar:
     record, past = state.trial.record, state.spec.policy.stopping.past(state.trial.kept)
     scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
     skewness = None if past is None or past.cubes is None else np.nan_to_num(past.skewness, posinf=0.0)
-    if told is None:
-        known = ResultsSoFar(counts=record.counts, totals=record.totals, scatter=scatter, freedom=freedom)
-        return dataclasses.replace(known, skewness=skewness)
-    if told.scatter is not None:
-        within = np.maximum(told.counts - 1.0, 0.0)
-        scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
-    counts, totals = record.counts + told.counts, record.totals + told.totals
+    counts, totals = record.counts, record.totals
+    if told is not None:
+        counts, totals = counts + told.counts, totals + told.totals
+        if told.scatter is not None:
+            within = np.maximum(told.counts - 1.0, 0.0)
+            scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
     return ResultsSoFar(counts=counts, totals=totals, scatter=scatter, freedom=freedom, skewness=skewness)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
@@ -82,15 +82,11 @@ class ChangeFeed:
     async def _look(self) -> None:
         before: Ends | None = None
         while True:
-            try:
-                now: Ends | None = await run_in_threadpool(self._ends)
+            with suppress(RoundwiseError):  # the storage does not answer: look again
+                now: Ends = await run_in_threadpool(self._ends)
                 self.looks += 1
-            except RoundwiseError:  # the storage does not answer: look again
-                now = None
-            if now is not None:
-                if before is not None:
-                    for change in compare_ends(before, now):
-                        self._tell(change)
+                for change in () if before is None else compare_ends(before, now):
+                    self._tell(change)
                 before = now
             await asyncio.sleep(self._pause)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from starlette.datastructures import FormData
@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.messages import Remedy, count, option
 from roundwise.model.spec import from_spec
@@ -176,14 +176,8 @@ class LabForm:
         truth = question.answer_text(question.answer(np.asarray(self.values)), tuple(self.names))
 
         def work(advance: Callable[[int], None]) -> LabResult:
-            words: dict[str, Any] = {
-                "runs": count,
-                "delta": delta,
-                "seed": seed,
-                "max_samples": most,
-                "progress": advance,
-            }
-            runs = [simulate(question, world, {name: policy}, **words)[0] for name, policy in chosen.items()]
+            options: Plain = {"runs": count, "delta": delta, "seed": seed, "max_samples": most, "progress": advance}
+            runs = [simulate(question, world, {name: policy}, **options)[0] for name, policy in chosen.items()]
             title = f"{question.name}, means {self.means.strip()}"
             return LabResult([compare_policies(title, f"{truth}.", runs)], [])
 

@@ -125,10 +125,9 @@ class AccessControl:
 
     def role_of(self, token: str) -> str | None:
         """The highest role that a token opens; every token is compared, in the same time whatever it is."""
-        given, found = _digest(token), [-1]
-        for role, known in self.tokens:
-            found.append(ROLES.index(role) if hmac.compare_digest(_digest(known), given) else -1)
-        return None if max(found) < 0 else ROLES[max(found)]
+        given = _digest(token)
+        found = [role for role, known in self.tokens if hmac.compare_digest(_digest(known), given)]
+        return max(found, key=ROLES.index, default=None)
 
     def answers(self, host: str) -> bool:
         """Whether a Host header names this server."""
