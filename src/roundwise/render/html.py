@@ -30,8 +30,10 @@ def build_environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,  # control characters are written out
     )
-    environment.filters["keep_units"] = _keep_units
-    environment.filters["bold"] = _bold
+    environment.filters |= {  # escaped; units stay with numbers, odds on one line; **these** are bold
+        "keep_units": lambda text: Svg(escape(text).replace(" %", "&nbsp;%").replace(" : ", "&nbsp;:&nbsp;")),
+        "bold": lambda text: Svg(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(text))),
+    }
     return environment
 
 
@@ -62,13 +64,3 @@ def render_markdown(template: str, **values: Any) -> str:
 @cache
 def _styles() -> str:
     return read_style("base.css") + read_style("chart.css")
-
-
-def _keep_units(text: str) -> Svg:
-    """Escaped text in which a number and its per cent sign, and odds such as 20 : 1, stay on one line."""
-    return Svg(escape(text).replace(" %", "&nbsp;%").replace(" : ", "&nbsp;:&nbsp;"))
-
-
-def _bold(text: str) -> Svg:
-    """Escaped text in which words between two asterisks are bold."""
-    return Svg(re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", escape(text)))

@@ -79,7 +79,12 @@ def draw_evidence(report: ReportData) -> Svg:
 def draw_means_by_round(report: ReportData) -> Svg:
     """Draw the mean of each leading arm over all rounds up to each, with a legend; empty before the second round."""
     ranked = [each for each in report.ranked if each.mean is not None][:MOST_LINES]
-    colors = _colors(report, [each.name for each in ranked])
+    # the color of an arm is that of the claim about it in the chart of evidence, else one that is free
+    claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
+    drawn, rejects = choose_courses(report), _rules_out_arms(report)
+    taken = {claims.get(each.claim): i for i, each in enumerate(drawn) if not (rejects and each.shown)}
+    free = iter([i for i in range(len(drawn) + len(ranked)) if i not in taken.values()])
+    colors = {each.name: (taken[each.name] if each.name in taken else next(free)) % SERIES for each in ranked}
     lines: list[tuple[str, list[tuple[float, float]], str]] = []
     for arm in ranked:
         results, total, points = 0, 0.0, []
@@ -104,16 +109,6 @@ def draw_means_by_round(report: ReportData) -> Svg:
     if more > 0:
         chart.explain(f"{more} more are not drawn", "out")
     return chart.render(f"{report.units.wording.mean} of each arm by round")
-
-
-def _colors(report: ReportData, names: Sequence[str]) -> dict[str, int]:
-    """The color of each arm: that of the claim about it in the chart of evidence, else one that is free."""
-    claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
-    drawn = choose_courses(report)
-    grey = _rules_out_arms(report)  # rejected arms
-    taken = {claims.get(each.claim): i for i, each in enumerate(drawn) if not (grey and each.shown)}
-    left = iter([i for i in range(len(drawn) + len(names)) if i not in taken.values()])
-    return {name: (taken[name] if name in taken else next(left)) % SERIES for name in names}
 
 
 def thresholds_by_round(courses: Sequence[EvidenceHistory]) -> dict[int, float]:
