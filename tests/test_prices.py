@@ -48,6 +48,8 @@ def test_complexity_says_what_no_method_undercuts(roundwise):
     assert found["cost_weights"] == pytest.approx([2 / 3, 1 / 3], rel=1e-4)
     assert "none spends less than 530 on average" in roundwise(*words)[1]
     assert "one --sigma" in roundwise(*words, "--binary")[2]
+    for command in ("complexity", "bounds"):  # both ended in a traceback
+        assert "Prices are positive" in roundwise(command, *words[1:-1], "4,0")[2]
 
 
 def mean_cost(means, prices, known, runs=150):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, total
-from roundwise.errors import RoundwiseError
+from roundwise.errors import InputError, RoundwiseError
 from roundwise.questions.base import Question
 from roundwise.solvers.halfspaces import Family
 
@@ -63,7 +63,10 @@ def cost_lower_bound(
     >>> round(float(cost_lower_bound(BestArm(), [1.0, 0.0], 0.05, [1.0, 4.0])), 2)  # (1 + 2)^2 in place of 4
     47.7
     """
-    deviations = sigma * np.sqrt(np.asarray(prices, dtype=np.float64))
+    each = np.asarray(prices, dtype=np.float64)
+    if not ((each > 0) & np.isfinite(each)).all():
+        raise InputError("Prices are positive numbers, one for each arm.")
+    deviations = sigma * np.sqrt(each)
     return sample_lower_bound(question.complexity_with_sigmas(means, 0.0, deviations).value, delta)
 
 
