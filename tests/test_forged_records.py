@@ -117,3 +117,12 @@ def test_a_record_that_was_made_up_is_not_imported(tmp_path):
     done = []
     import_entries(log, copy_.replace("copy", "other"), progress=done.append)
     assert sum(done) == len(log) - 1
+
+
+def test_a_setting_of_a_later_version_is_not_ignored(logs):
+    """A study that another setting changed would be read as if it were not there."""
+    texts = [(each.kind, each.text) for each in logs[0]]
+    texts[0] = (texts[0][0], texts[0][1][:-1] + ',"blinded":true}')
+    entries = chain_entries(logs[0][0].study, Head(), texts, datetime.now(UTC))
+    with pytest.raises(DataError, match="has the setting 'blinded', which this version does not know. Upgrade"):
+        replay(entries)

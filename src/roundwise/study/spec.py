@@ -224,10 +224,15 @@ class StudySpec:
 
     @classmethod
     def from_json(cls, payload: Facts) -> Self:
-        """Read the spec that `to_json` wrote."""
-        known = {each.name: payload[each.name] for each in dataclasses.fields(cls) if each.name in payload}
-        names = {name: tuple(payload.get(name, ())) for name in ("left_out", "same_list")}
-        found = cls(**known | names)
+        """Read the spec that `to_json` wrote; an InputError where a later version wrote what this one would ignore."""
+        names = [each.name for each in dataclasses.fields(cls)]
+        if (others := [each for each in payload if each not in names]) != []:
+            raise InputError(
+                f"It has the setting '{others[0]}', which this version does not know. "
+                "Upgrade with `pip install --upgrade roundwise`."
+            )
+        known = {name: payload[name] for name in names if name in payload}
+        found = cls(**known | {name: tuple(payload.get(name, ())) for name in ("left_out", "same_list")})
         digest = None if found.list is None else payload["list"].get("digest", found.list.digest)  # a plan has no order
         if found.list is not None and found.list.digest != digest:
             raise InputError("the order of its list is not the one that was recorded.")
