@@ -1,7 +1,7 @@
 """Batches of results, the parts they are cut into, and random partitions of their rows.
 
-A part is bet on with the parts before it as its past (docs/why-the-guarantee-holds.md, "Parts and random partitions").
-All are named tuples of arrays with the arms on the last axis, so that runs can be taken from them.
+Bets on a part are chosen from the parts before it (docs/why-the-guarantee-holds.md, "Parts and random partitions"). The
+classes are named tuples of arrays with the arms on the last axis, so that runs can be selected.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
 
-FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
-LIVE_PARTS = 24  # of the later ones of a live study under Wager: it can take the time
-FIRST_PARTITIONS, PARTITIONS, FEWEST = 2048, 256, 8  # of a live study's first batch, of a later one, and at the least
-_ROOM = 1_000_000  # rows times partitions that are sorted at once, and entries of tables that are made
-_AT_ONCE = 50_000  # rows times partitions that are worked on together
-_COLUMNS = 64  # expected of a table of values
-GRID = 121  # points of a range between which values are shared, equally far apart, and as many in geometric steps
-_NEAREST = 1e-5  # of the range: where these begin
-_PAIR_COLUMNS = 33  # expected of a table of differences
-_PAIR_ROOM = 4_000_000  # numbers that the parts of all partitions may have
-_FEWEST_OF_PAIRS, _MOST_OF_PAIRS = 4, 256  # partitions
+FIRST_PARTS, PARTS = 4, 12  # parts of the first batch, and of each later one
+LIVE_PARTS = 24  # parts of each later batch of a live study under Wager, which can afford the time
+FIRST_PARTITIONS, PARTITIONS, FEWEST = 2048, 256, 8  # of a live study's first batch, of later ones, and the minimum
+_ROOM = 1_000_000  # rows times partitions that are sorted at once; table entries built at once
+_AT_ONCE = 50_000  # rows times partitions that are processed together
+_COLUMNS = 64  # columns expected in a table of values
+GRID = 121  # points of the value grid at equal distances, and as many in geometric steps
+_NEAREST = 1e-5  # where the geometric steps begin, relative to the range
+_PAIR_COLUMNS = 33  # columns expected in a table of differences
+_PAIR_ROOM = 4_000_000  # numbers that the parts of all partitions may hold
+_FEWEST_OF_PAIRS, _MOST_OF_PAIRS = 4, 256  # partitions, when there are pairs
 
 Index = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -40,14 +40,13 @@ class Batch(NamedTuple):
         counts: Results of each arm, (K).
         totals: The sum of the results of each arm, (K).
         scatter: sum (x - mean)^2 within each arm, (K), for noise models that need it.
-        table: How often each arm had each value, for noise models that need it.
-        parts: The batch cut into parts, where the rows came in an order that does not depend on their values.
-        pairs: Where arms were tried on the same items, the differences of every two of them as results of K^2 arms:
-            number a K + b is the result of a minus that of b, on each item that both were tried on.
+        table: The number of times each arm had each value, for noise models that need it.
+        parts: The batch cut into parts, if the order of its rows does not depend on their values.
+        pairs: For arms tried on the same items, their differences as results of K^2 arms: number a K + b is the result
+            of a minus the result of b, on each item that both were tried on.
         cubes: sum (x - mean)^3 within each arm, (K), for noise models that need it.
-        metrics: The same rows by further metrics, one batch each.
-        rows: For a finite list, the result of every arm on the item at each place, (places, K); nan where there is
-            none.
+        metrics: The values of further metrics in the same rows, one batch per metric.
+        rows: For a finite list, the result of each arm on the item at each place, (places, K); nan if missing.
     """
 
     counts: Floats
@@ -64,25 +63,25 @@ class Batch(NamedTuple):
 class Parts(NamedTuple):
     """A batch cut into parts, in one or several random orders of its rows ("partitions") independent of their values.
 
-    Runs come first, then partitions, arms and parts. All partitions may share their counts: then there is one of these.
+    Axes are runs, partitions, arms and parts. Counts that all partitions share are stored once.
     """
 
     counts: Floats  # (1 or M, K, P)
     totals: Floats  # (M, K, P)
     scatter: Floats | None = None  # (M, K, P)
     table: ValueTable | None = None  # counts (M, K, P, V)
-    jump: int = 0  # how bold the bets on it are: 0 as usual, -1 less, 1 more; fixed before the first batch
+    jump: int = 0  # boldness of the bets on it: 0 usual, -1 less, 1 more; fixed before the first batch
     pairs: Parts | None = None  # of every two arms, (M, K^2, P)
     cubes: Floats | None = None  # (M, K, P)
 
     @property
     def number(self) -> int:
-        """P, how many parts there are."""
+        """P, the number of parts."""
         return int(self.totals.shape[-1])
 
     @property
     def partitions(self) -> int:
-        """M, how many partitions there are."""
+        """M, the number of partitions."""
         return int(self.totals.shape[-3])
 
     def batch(self, part: int) -> Batch:
@@ -99,13 +98,13 @@ class Parts(NamedTuple):
 
 
 class ValueTable(NamedTuple):
-    """How often each arm had each value."""
+    """The number of times each arm had each value."""
 
     values: Floats  # (V)
     counts: Floats  # (K, V)
 
     def among(self, values: Floats) -> ValueTable:
-        """The same table over a longer ordered list of values."""
+        """The same table with the columns of a longer ordered list of values."""
         counts = np.zeros((*self.counts.shape[:-1], len(values)))
         places = np.broadcast_to(np.searchsorted(values, self.values)[..., None, :], self.counts.shape)
         np.put_along_axis(counts, places, self.counts, axis=-1)
@@ -115,21 +114,21 @@ class ValueTable(NamedTuple):
 def part_edges(parts: int) -> Floats:
     """The share of an arm's rows before each part, and 1 after the last. (P + 1)
 
-    Parts shrink towards the end of a batch, where a bet must be re-planned most often: after a share x of the parts a
-    share h(x) = 1 - (1-x)^2 of an arm's rows has come.
+    Parts shrink towards the end of a batch, where bets must be revised most often: after a share x of the parts, a
+    share h(x) = 1 - (1-x)^2 of an arm's rows has been used.
     """
     left = np.arange(parts, -1, -1) / parts
     return 1.0 - left * left
 
 
 def part_shares_of_rest(parts: int) -> Floats:
-    """kappa: the share of each part in the rest of its batch, itself included. (P)"""
+    """kappa: each part as a share of the rest of its batch, itself included. (P)"""
     left = np.arange(parts, -1, -1.0) ** 2
     return 1.0 - left[1:] / left[:-1]
 
 
 def split_counts(counts: Floats, parts: int) -> Floats:
-    """How many rows of each arm are in each part: one partition, runs contiguous. (K)->(1, K, P)"""
+    """The number of rows of each arm in each part: one partition, runs contiguous. (K)->(1, K, P)"""
     ends = counts.transpose() * part_edges(parts).reshape(-1, *(1,) * counts.ndim)
     ends += 1e-9
     np.floor(ends, out=ends)
@@ -142,10 +141,10 @@ def _if_all(values: Sequence[_T | None]) -> list[_T] | None:
 
 
 def stack_parts(parts: Sequence[Batch]) -> Parts:
-    """Parts in one order of the rows; scatter and tables only where every part has them."""
+    """Parts in one order of the rows; scatter and tables only if every part has them."""
 
     def stacked(arrays: Sequence[Floats], axis: int = 0) -> Floats:
-        """Parts on a new axis, one partition before the arms, runs contiguous."""
+        """Stack parts on a new axis, with one partition before the arms, runs contiguous."""
         last = np.stack([each.transpose() for each in arrays], axis=axis)
         return np.expand_dims(last.transpose(), -2 - axis - 1)
 
@@ -162,7 +161,7 @@ def stack_parts(parts: Sequence[Batch]) -> Parts:
 
 
 def join_parts(parts: Sequence[Batch]) -> Batch:
-    """One batch from its parts, in their order; scatter and tables only where every part has them."""
+    """One batch from its parts, in their order; scatter and tables only if every part has them."""
     counts = np.asarray(sum(part.counts for part in parts))
     totals = np.asarray(sum(part.totals for part in parts))
     scatter, tables = _if_all([part.scatter for part in parts]), _if_all([part.table for part in parts])
@@ -192,13 +191,13 @@ def join_parts(parts: Sequence[Batch]) -> Batch:
 
 
 class PartitionRows(NamedTuple):
-    """Rows, or strata of rows, of all arms, arm after arm."""
+    """Rows, or strata of rows, sorted by arm."""
 
     arms: Index  # ascending
     counts: Floats  # 1 for a single row
     totals: Floats
     scatter: Floats  # sum (x - mean)^2 within the stratum: 0 for a single row
-    items: Hashes | None = None  # rows of one item stay together, with all arms that were tried on it
+    items: Hashes | None = None  # rows of one item stay together, for all arms tried on it
 
 
 def partition_rows(
@@ -211,10 +210,10 @@ def partition_rows(
     most: int = FIRST_PARTITIONS,
     cubes: bool = False,
 ) -> Parts:
-    """Rows in random parts: the order is drawn from the seed, the number of the batch and that of the partition.
+    """Rows in random parts: the order is drawn from the seed, the batch number and the partition number.
 
-    The rows of each arm are permuted and cut at `part_edges`. With `limits`, between which all values lie, a table of
-    values is made for each part. `cubes` are of single rows.
+    The rows of each arm are permuted and cut at `part_edges`. With `limits`, between which all values lie, each part
+    has a table of values. `cubes` requires single rows.
     """
     size = max(len(rows.arms), arms * parts * (1 if limits is None else _COLUMNS))
     states = _partition_seeds(seed, batch, min(_max_partitions(batch, size), most))
@@ -257,7 +256,7 @@ def partition_rows(
 def partition_sums(
     draw_part_totals: DrawPartTotals, counts: Floats, totals: Floats, seed: int, batch: int, parts: int
 ) -> Parts | None:
-    """Partition sums at random, as `Noise.draw_part_totals` draws the totals of parts; None if it cannot."""
+    """Random partitions of sums, with totals drawn by `Noise.draw_part_totals`; None if it cannot draw them."""
     rng = np.random.Generator(np.random.PCG64([seed, batch]))
     cuts = split_counts(counts, parts)
     several = _max_partitions(batch, len(counts) * parts * 2)
@@ -266,10 +265,10 @@ def partition_sums(
 
 
 def _max_partitions(batch: int, size: int) -> int:
-    """How many partitions of a batch are drawn, given how many numbers one takes: fewer where there are very many.
+    """The number of partitions of a batch to draw, given the size of one; fewer for very large batches.
 
-    Most depends on the order of the first one, in which leader and drift are learned from its own parts: with 256
-    partitions of 1200 results an arm the evidence of one file was 17 to 21 : 1 under 40 seeds, around a bar of 20.
+    The order matters most in the first batch, whose own parts show leader and drift: with 256 partitions of 1200
+    results an arm, the evidence of one file was 17 to 21 : 1 over 40 seeds, around a threshold of 20.
     """
     most = FIRST_PARTITIONS if batch == 1 else PARTITIONS
     return int(np.clip(_ROOM // max(size, 1), FEWEST, most))
@@ -296,7 +295,7 @@ def _label_rows(rows: PartitionRows, arms: int, states: Hashes, parts: int) -> I
     places = np.arange(len(rows.arms)) - starts
     part = _part_of(places, sizes[rows.arms], parts)
     bits, above = int(sizes.max(initial=1)).bit_length(), arms.bit_length()
-    # arm, random bits, place in one number: sorting it puts the rows of each arm in a random order
+    # arm, random bits and place in one number: sorting these puts the rows of each arm in random order
     arm, place = rows.arms.astype(np.uint64), places.astype(np.uint64)
     first, low = arm << np.uint64(64 - above), np.uint64((1 << bits) - 1)
     found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
@@ -310,13 +309,13 @@ def _label_rows(rows: PartitionRows, arms: int, states: Hashes, parts: int) -> I
 
 
 def _partition_chunks(partitions: int, rows: int) -> Iterator[slice]:
-    """Partitions that are worked on together: what fits the cache."""
+    """Slices of partitions that are processed together, small enough for the cache."""
     step = max(1, _AT_ONCE // max(rows, 1))
     return (slice(start, min(start + step, partitions)) for start in range(0, partitions, step))
 
 
 def _part_of(ranks: Index, sizes: Index, parts: int) -> Index:
-    """The part that the row of each rank falls in, where an arm has this many rows."""
+    """The part of the row with each rank, for an arm with this many rows."""
     label = np.zeros(len(ranks), dtype=np.int64)
     for edge in part_edges(parts)[1:-1]:
         label += ranks >= np.floor(sizes * edge + 1e-9)
@@ -324,50 +323,51 @@ def _part_of(ranks: Index, sizes: Index, parts: int) -> Index:
 
 
 def value_grid(low: float, high: float) -> Floats:
-    """Points between which values are shared: halves, thirds, quarters, fifths, ... of the range are among them.
+    """The grid on which values are rounded, keeping means: it includes halves, thirds, quarters, fifths, ... of the
+    range.
 
-    So are points in geometric steps above the low end: of a wide range most results lie near it, and points far apart
-    would make them vary more than they do.
+    It also has points in geometric steps above the low end: in a wide range most results lie near it, and a coarse grid
+    would inflate their variance.
 
-    They are fixed before there are results. If they followed the values of all parts, what was won in the first parts
-    would depend on results of later ones, and so would the size of the next bet.
+    The grid is fixed before there are results. If it followed the values of all parts, the wealth after the first parts
+    would depend on later results, and so would the next stake.
     """
     near = low + (high - low) * np.geomspace(_NEAREST, 1.0, GRID)
     return np.unique(np.concatenate([np.linspace(low, high, GRID), near[:-1]]))
 
 
 def neighbours(values: Floats, points: Floats) -> tuple[Index, Floats]:
-    """The point at or below each value, and the value's share of the next one, so that its mean stays.
+    """The grid point at or below each value, and the weight of the next one, such that the mean is kept.
 
-    The bets multiply 1 + slope (x - middle), whose logarithm is concave in x: sharing can only lower what a bet wins,
-    so the guarantee stands.
+    A bet multiplies factors 1 + slope (x - middle), whose logarithm is concave in x: splitting a value between two
+    points can only lower the wealth, so the guarantee stands.
     """
     left = np.clip(np.searchsorted(points, values, side="right") - 1, 0, len(points) - 2)
     gap = points[left + 1] - points[left]
     share = np.clip((values - points[left]) / np.where(gap > 0, gap, 1.0), 0.0, 1.0)
     nearest = np.rint(share)
-    return left, np.where(np.abs(share - nearest) < 1e-9, nearest, share)  # on a point, but for the last digits
+    return left, np.where(np.abs(share - nearest) < 1e-9, nearest, share)  # on a point up to rounding
 
 
 def _drop_unused(points: Floats, counts: Floats) -> ValueTable:
-    """The table without points that no result is near. (..., V)"""
+    """The table without the points that have no results. (..., V)"""
     there = counts.reshape(-1, counts.shape[-1]).any(axis=0)
     return ValueTable(points[there], counts[..., there])
 
 
 def splitmix64(state: Hashes) -> Hashes:
-    """One step of SplitMix64, which spreads whole numbers over all 64 bits; the same on every machine."""
+    """One step of SplitMix64, which spreads integers over all 64 bits; the same on every machine."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
 
 
-# --- arms tried on the same items, two by two: sums of their differences on the items of both (`Batch.pairs`)
+# --- arms tried on the same items, two by two: sums of their differences over common items (`Batch.pairs`)
 
 
 def sum_pairs(rows: PartitionRows, arms: int, limits: Limits | None = None) -> Batch:
-    """The differences of all pairs in a batch; with `limits` of the values also how often each was what."""
+    """The differences of all pairs in a batch; with `limits` of the values, also tables of them."""
     items = 0 if rows.items is None else len(np.unique(rows.items))
     label = np.zeros((1, items), dtype=np.int64)
     return _sum_pairs(rows, arms, label, 1, limits).batch(0)
@@ -376,22 +376,22 @@ def sum_pairs(rows: PartitionRows, arms: int, limits: Limits | None = None) -> B
 def partition_pairs(
     rows: PartitionRows, arms: int, seed: int, batch: int, parts: int, several: int, limits: Limits | None
 ) -> Parts:
-    """The same in parts, by the partitions of `partition_rows`."""
+    """As `sum_pairs`, in parts, by the partitions of `partition_rows`."""
     assert rows.items is not None
     labels = _label_items(np.unique(rows.items), _partition_seeds(seed, batch, several), parts)
     return _sum_pairs(rows, arms, labels, parts, limits)
 
 
 def max_pair_partitions(arms: int, parts: int, tables: bool) -> int:
-    """How many partitions there is room for."""
+    """The number of partitions that the memory allows."""
     size = arms * arms * parts * (3 + (_PAIR_COLUMNS if tables else 0))
     return int(np.clip(_PAIR_ROOM // size, _FEWEST_OF_PAIRS, _MOST_OF_PAIRS))
 
 
 def pair_sums(values: Floats, used: Floats) -> tuple[Floats, Floats, Floats]:
-    """How many items both arms of a pair were tried on, the sum of their differences, and its scatter. (K^2) each
+    """The number of common items of each pair, the sum of the differences on them, and its scatter. (K^2) each
 
-    `values` has what every arm had on every item, `used` 1 where it was tried on it. (I, K) each
+    `values` has the result of each arm on each item, `used` is 1 where it was tried. (I, K) each
     """
     seen = values * used
     both, cross, squares = used.T @ used, seen.T @ used, (seen * seen).T @ used
@@ -401,7 +401,7 @@ def pair_sums(values: Floats, used: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _sum_pairs(rows: PartitionRows, arms: int, labels: Index, parts: int, limits: Limits | None) -> Parts:
-    """The differences of all pairs in each part, which `labels` has for each item. (M, items)
+    """The differences of all pairs in each part; `labels` has the part of each item. (M, items)
 
     An item on which an arm was tried twice counts for no pair.
     """
@@ -411,7 +411,7 @@ def _sum_pairs(rows: PartitionRows, arms: int, labels: Index, parts: int, limits
     np.add.at(times, (which, rows.arms), 1.0)
     values[which, rows.arms] = rows.totals
     used = times * np.asarray((times <= 1).all(axis=1, keepdims=True))
-    if np.any(values != np.floor(values)):  # sums of squares of whole numbers are exact, others are near their middle
+    if np.any(values != np.floor(values)):  # sums of squares of integers are exact; other values are first centered
         values = values - values[times > 0].mean()
     values = values * used
     counts, totals, scatter = (np.zeros((len(labels), arms * arms, parts)) for _ in range(3))
@@ -429,7 +429,7 @@ def _sum_pairs(rows: PartitionRows, arms: int, labels: Index, parts: int, limits
 
 
 def _count_differences(values: Floats, used: Floats, label: Index, parts: int, points: Floats) -> Floats:
-    """How often each pair had each difference in each part, shared between points as values are. (K^2, P, V)"""
+    """A table of differences for each pair and part, split between grid points as values are. (K^2, P, V)"""
     arms, size = values.shape[1], len(points)
     counts = np.zeros((arms, arms * parts * size))
     for a in range(arms):

@@ -1,9 +1,9 @@
 """Estimates and their variances before a batch, robust to shifts of whole batches.
 
 A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
-Least squares over both removes the shifts from every difference of means. The system to solve has the size of the
-number of batches (the arms are eliminated), or of the number of arms once there are many more batches than that: from
-then on batches are no longer kept one by one, so what is kept stays bounded however many there are.
+Least squares over both removes the shifts from every difference of means. The system has one equation per batch (the
+arms are eliminated) or, once there are many more batches than arms, one per arm: from then on batches are no longer
+stored one by one, so the state stays bounded.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from roundwise.arrays import Floats, quiet, total, zeros
 from roundwise.model.batch import Batch
 from roundwise.solvers.halfspaces import Halfspaces
 
-CROWD = 100  # with more arms there are rules for those that crowd near the top
-FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
-_LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
+CROWD = 100  # with more arms, extra rules apply to those that crowd near the top
+FEW = 16  # with at most this many batches, a loop over pairs of them is faster than one stacked array
+_LOOSE = 1e-9  # a prior on the shifts, so wide that it only matters if a shift cannot be told from the means
 
 
 class EarlierBatches(NamedTuple):
-    """Batches that are no longer kept one by one, as the normal equations of differences within batches.
+    """Batches that are no longer stored one by one, as normal equations of the means.
 
-    The normal equations of the means once the shift s_r of every batch is eliminated: A mu = b up to a constant.
+    The shift s_r of every batch is eliminated: A mu = b, up to a constant.
     """
 
-    system: Floats  # (K, K), A = sum over batches of diag(n) - n n'/w, where w is what came back in the batch
+    system: Floats  # (K, K), A = sum over batches of diag(n) - n n'/w, where w is the number of results in the batch
     right: Floats  # (K), b = sum over batches of t - n T/w, where T is the total of all arms
     first: Floats  # (K), results of each arm in the first batch that had any
     batches: int
@@ -46,21 +46,21 @@ class EarlierBatches(NamedTuple):
 
 
 class Past(NamedTuple):
-    """All batches so far, as sums, and one by one as long as they are few."""
+    """All batches so far, as sums, and also one by one while they are few."""
 
     counts: Floats  # (K), N
     totals: Floats  # (K)
-    scatter: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
+    scatter: Floats  # (K), sum of squares about each batch's own mean, where known
     freedom: Floats  # (K), their degrees of freedom
-    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; of the last one if there are many
+    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; only of the last if there are many
     earlier: EarlierBatches | None = None  # the batches that are not in the history
-    pairs: Past | None = None  # of every two arms on the items of both, as sums alone (`Batch.pairs`)
-    cubes: Floats | None = None  # (K), sum of cubes about each batch's own mean; None once a batch came without
-    cube_freedom: Floats | None = None  # (K), sum (n - 1)(n - 2)/n: what their expectation is a multiple of
+    pairs: Past | None = None  # of every two arms on their common items, as sums alone (`Batch.pairs`)
+    cubes: Floats | None = None  # (K), sum of cubes about each batch's own mean; None once a batch came without it
+    cube_freedom: Floats | None = None  # (K), sum (n - 1)(n - 2)/n, to which their expectation is proportional
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Past:
-        """Before the first batch."""
+        """The past before the first batch."""
         nothing = zeros(shape)
         return cls(nothing, nothing, nothing, nothing, ())
 
@@ -90,14 +90,14 @@ class Past(NamedTuple):
         return Past(counts, totals, scatter, freedom, history, earlier, pairs, cubes, cubed)
 
     def map_sums(self, function: Callable[[Floats], Floats]) -> Past:
-        """Each of the sums through a function, without the history."""
+        """The past with a function applied to each sum, without the history."""
         counts, totals, scatter, freedom = (function(each) for each in self[:4])
         cubes, cubed = (None if each is None else function(each) for each in self[-2:])
         return Past(counts, totals, scatter, freedom, (), cubes=cubes, cube_freedom=cubed)
 
     @property
     def of_pairs(self) -> Past:
-        """The differences of every two arms on the items of both. (K^2)"""
+        """The differences of every two arms on their common items. (K^2)"""
         if self.pairs is not None:
             return self.pairs
         return Past.none((*self.counts.shape[:-1], self.counts.shape[-1] ** 2))
@@ -117,7 +117,7 @@ class Past(NamedTuple):
     @property
     @quiet
     def skewness(self) -> Floats:
-        """Of the results of each arm, within batches; infinite where it is not known. (K)"""
+        """The skewness of the results of each arm, within batches; infinite if unknown. (K)"""
         if self.cubes is None or self.cube_freedom is None:
             return np.full(self.counts.shape, np.inf)
         return skewness_of(self.scatter, self.freedom, self.cubes, self.cube_freedom)
@@ -129,24 +129,24 @@ class Past(NamedTuple):
 
     @property
     def pooled_variance(self) -> Floats:
-        """The variance within arms and batches, of all arms together; 1 as long as there is none. ()"""
+        """The variance within arms and batches, pooled over arms; 1 before there is any scatter. ()"""
         freedom = total(self.freedom)
         return np.where(freedom > 0, np.maximum(total(self.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
     @property
     def own_variances(self) -> Floats:
-        """The variance of each arm, with the pooled variance as one more degree of freedom. (K)"""
+        """The variance of each arm, with the pooled variance weighted as one degree of freedom. (K)"""
         return (self.scatter + self.pooled_variance[..., None]) / (self.freedom + 1.0)
 
 
 def cube_freedom(counts: Floats) -> Floats:
-    """(n - 1)(n - 2)/n: the expectation of a sum of cubes about the mean of n results, in third central moments."""
+    """(n - 1)(n - 2)/n: the expected sum of cubes about the mean of n results, per third central moment."""
     return np.maximum(counts - 1.0, 0.0) * np.maximum(counts - 2.0, 0.0) / np.maximum(counts, 1.0)
 
 
 @quiet
 def skewness_of(scatter: Floats, freedom: Floats, cubes: Floats, cubed: Floats) -> Floats:
-    """Skewness from sums of squares and cubes and their degrees of freedom; infinite where there is none."""
+    """Skewness from sums of squares and cubes and their degrees of freedom; infinite if undefined."""
     found = cubes / cubed / (scatter / freedom) ** 1.5
     return np.where(np.isfinite(found), found, np.inf)
 
@@ -155,18 +155,18 @@ class FormEstimate(NamedTuple):
     """The estimate of some forms of the means, and its variance per unit of sigma^2."""
 
     pieces: Halfspaces  # (P, S)
-    value: Floats  # (P), less the offset
+    value: Floats  # (P), minus the offset
     leverage: Floats  # (P), infinite for an arm without results
 
 
 class BatchShiftFit(NamedTuple):
-    """How well the shifts of the batches are known; the first has none."""
+    """The covariance of the batch shifts; the first batch has none."""
 
-    shares: Floats  # (K, R), share of each arm's results that came in batch r = 2..R
+    shares: Floats  # (K, R), share of each arm's results in batch r = 2..R
     covariance: Floats  # (R, R), of the shifts, per unit of sigma^2
 
     def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
-        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        """The variance of forms of the means, from their variance without shifts. (P)"""
         weights = [form_values(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
         if len(weights) <= FEW:
             twice = 2 * self.covariance
@@ -183,9 +183,9 @@ class BatchShiftFit(NamedTuple):
         return np.maximum(spread, 0.0)
 
     def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
-        """V^-1 times the right side, and the diagonal of V: a batch's own variance and that of the means before it.
+        """V^-1 times the right side, and the diagonal of V: the variance of a batch plus that of the means before it.
 
-        Of one run, for some arms. V = diag + S C S', by the formula of Woodbury.
+        For one run and some of the arms. V = diag + S C S', inverted by Woodbury's formula.
         """
         plain, shares = own + before, self.shares[arms]
         over = shares / plain[:, None]
@@ -195,12 +195,12 @@ class BatchShiftFit(NamedTuple):
 
 
 class ArmMeanFit(NamedTuple):
-    """How well the means are known when there are more batches than arms."""
+    """The covariance of the means, used when there are more batches than arms."""
 
     covariance: Floats  # (K, K), of the means, per unit of sigma^2
 
     def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
-        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        """The variance of forms of the means, from their variance without shifts. (P)"""
         found = np.zeros_like(spread)
         for i, arm in enumerate(np.eye(self.covariance.shape[-1])):
             row = self.covariance[..., i, :]
@@ -216,8 +216,8 @@ class Estimates(NamedTuple):
     """The estimates before a batch, their covariance structure, and the past they come from."""
 
     past: Past
-    means: Floats  # (K), without the shifts (then known up to a constant)
-    variance: Floats  # (), a guess at the variance of one result
+    means: Floats  # (K), without the shifts (if there are shifts, up to a constant)
+    variance: Floats  # (), an estimate of the variance of one result
     fit: BatchShiftFit | ArmMeanFit | None = None  # if there are shifts
 
     @quiet
@@ -233,7 +233,7 @@ class Estimates(NamedTuple):
 
 
 def signal_share(known: Estimates) -> Floats:
-    """The share of the variance of the estimated means that is not noise: near 1 once arms are told apart. ()"""
+    """The share of the variance of the estimated means that is not noise: near 1 once arms are separated. ()"""
     counts = known.past.counts
     seen = counts > 0
     number = np.maximum(seen.sum(axis=-1), 2.0)
@@ -251,7 +251,7 @@ def estimate_from(past: Past, variance: Floats, shifts: bool) -> Estimates:
 
 
 def _known_by_batch(past: Past, variance: Floats) -> Estimates:
-    """The arms eliminated: a system for the shifts of all batches but the first."""
+    """Eliminate the arms: solve a system for the shifts of all batches but the first."""
     pooled, later = past.means, past.history[1:]
     safe = np.maximum(past.counts, 1.0)
     size = len(later)
@@ -261,7 +261,7 @@ def _known_by_batch(past: Past, variance: Floats) -> Estimates:
     every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
     product = zeros(past.counts.shape)
     for r, (counts, totals) in enumerate(later):
-        if every is not None:  # where a loop over pairs of batches takes longer, batches before the arms
+        if every is not None:  # a loop over pairs of batches would take longer; batches come before the arms
             system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
         else:
             for s in range(r + 1):
@@ -279,11 +279,11 @@ def _known_by_batch(past: Past, variance: Floats) -> Estimates:
 
 
 def _inverse(system: Floats) -> Floats:
-    """Of symmetric positive definite matrices, runs last: for small ones by Gauss and Jordan, all runs at once."""
+    """The inverses of symmetric positive definite matrices, runs last; Gauss-Jordan over all runs if small."""
     size = len(system)
     if size > FEW:
         return np.ascontiguousarray(np.linalg.inv(system.transpose()).transpose())
-    for p in range(size):  # in place: no pivots are needed
+    for p in range(size):  # in place, since no pivoting is needed
         column, scale = system[:, p].copy(), 1.0 / system[p, p]
         row = system[p] * scale
         system -= column[:, None] * row
@@ -294,10 +294,10 @@ def _inverse(system: Floats) -> Floats:
 
 
 def _known_by_arm(past: Past, within: EarlierBatches, variance: Floats) -> Estimates:
-    """The shifts eliminated: a system for the means of all arms, of which the N-weighted mean is the pooled one."""
+    """Eliminate the shifts: solve a system for the means of all arms, N-weighted to the pooled mean."""
     for counts, totals in past.history:
         within = within.plus(counts, totals)
-    share = past.counts / _weight(past.counts)[..., None]  # one constant is free: N'mu = T fixes it, for the digits
+    share = past.counts / _weight(past.counts)[..., None]  # one constant is free; N'mu = T fixes it, for accuracy
     system = within.system + share[..., None] * past.counts[..., None, :] + _diagonal((past.counts == 0) * 1.0)
     right = within.right + share * total(past.totals)[..., None]
     covariance = np.asarray(np.linalg.inv(system), dtype=np.float64)
@@ -305,8 +305,8 @@ def _known_by_arm(past: Past, within: EarlierBatches, variance: Floats) -> Estim
 
 
 def _weight(counts: Floats) -> Floats:
-    """The results of a batch, and a little for the prior on its shift. (K)->()"""
-    amount = counts.sum(axis=-1)  # whole numbers: exact in any order
+    """The number of results in a batch, plus a little for the prior on its shift. (K)->()"""
+    amount = counts.sum(axis=-1)  # integers: exact in any order
     return np.asarray(amount + _LOOSE * (1.0 + amount))
 
 
@@ -323,7 +323,7 @@ def form_values(values: Floats, pieces: Halfspaces) -> Floats:
 
 @quiet
 def form_variances(values: Floats, pieces: Halfspaces) -> Floats:
-    """sum_s factors_s^2 values[arms_s], where infinite values count only if their factor does. (K)->(P)"""
+    """sum_s factors_s^2 values[arms_s]; infinite values count only if their factor is not 0. (K)->(P)"""
     if pieces.pairs:
         return arm_of(values, pieces, 0) + arm_of(values, pieces, 1)
     factors = pieces.coefficients
@@ -331,11 +331,11 @@ def form_variances(values: Floats, pieces: Halfspaces) -> Floats:
 
 
 def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
-    """The values of the first (s = 0) or second arm of each pair, which may be other arms in every run. (K)->(P)"""
+    """The values of the first (s = 0) or second arm of each pair; the arms may differ by run. (K)->(P)"""
     arms = pieces.arms[..., s]
     if any(arms.strides[:-1]):
         return np.take_along_axis(values, arms, axis=-1)
-    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same ones: faster, runs contiguous
+    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same in all runs: faster, runs contiguous
 
 
 def all_arms(values: Floats, pieces: Halfspaces) -> Floats:

@@ -1,7 +1,6 @@
-"""The problem, and the trial that solves it: the one loop that a live study and a simulation share.
+"""The problem, and the trial that solves it: the loop shared by live studies and simulations.
 
-trial = begin(problem, policy)          # trial.plan.pulls says how often to pull each arm
-while not trial.done.all():
+trial = begin(problem, policy)          # trial.plan.pulls has the pulls of each arm while not trial.done.all():
     trial = advance(problem, policy, trial, batch)
 final_answer(problem, policy, trial) # the answer
 """
@@ -22,7 +21,7 @@ from roundwise.noise import Gaussian, Noise
 from roundwise.questions import Complexity, Question
 from roundwise.questions.base import RATE_WORDING, Answer, Wording, wording_in_unit
 
-if TYPE_CHECKING:  # states of a policy and a stopping rule: named tuples of arrays
+if TYPE_CHECKING:  # type variables for the states of a policy and of a stopping rule: named tuples of arrays
     from typing_extensions import TypeVar
 
     from roundwise.policies.base import Policy
@@ -41,13 +40,13 @@ class Problem:
 
     Args:
         question: The question about the means.
-        arms: K, how many arms there are.
+        arms: K, the number of arms.
         delta: The error probability.
         noise: The noise model of the rewards.
-        unit: That of the rewards, where they are written for people.
+        unit: The unit of the rewards, for display.
         metrics: Claims about further metrics of the same rows, each with its own noise model: the error probability is
             that of all claims together (Proposition 32).
-        prices: The price of a result of each arm: prices affect the allocation, never a bet.
+        prices: The price of a result of each arm; prices affect the allocation, never a bet.
 
     >>> from roundwise.questions import BestArm
     >>> Problem(BestArm(), arms=10, delta=0.05).sigma
@@ -79,7 +78,7 @@ class Problem:
 
     @property
     def wording(self) -> Wording:
-        """How values are written for people: rates in per cent, everything else as plain numbers."""
+        """How values are displayed: rates in per cent, everything else as plain numbers."""
         return RATE_WORDING if self.noise.outcome.rates else wording_in_unit(self.unit)
 
     @property
@@ -88,7 +87,7 @@ class Problem:
         return self.noise.sigma
 
     def weighed(self, counts: Floats) -> Floats:
-        """Counts in results of deviation sigma: N_i sigma^2/sigma_i^2, where arms have different deviations."""
+        """Counts in units of results with deviation sigma: N_i sigma^2/sigma_i^2, if deviations differ between arms."""
         return counts if self.noise.arm_sigmas is None else counts * (self.sigma / self.noise.arm_sigmas) ** 2
 
     def evidence(self, counts: Floats, means: Floats) -> Floats:
@@ -100,17 +99,17 @@ class Problem:
         return self.question.verdict(self.weighed(counts), means)
 
     def fitted(self, counts: Floats, means: Floats) -> Floats:
-        """The fitted means, given those of the arms."""
+        """The fitted means, given the empirical ones."""
         return self.question.fit_means(self.weighed(counts), means)
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Complexity:
-        """T* and w*, or with a radius their worst case over the ball."""
+        """T* and w*; with a radius, their worst case over the ball."""
         if self.noise.arm_sigmas is None:
             return self.question.complexity(means, radius, self.sigma)
         return self.question.complexity_with_sigmas(means, radius, self.noise.arm_sigmas)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Floats:
-        """A cheap lower bound on it."""
+        """A cheap lower bound on the complexity."""
         if self.noise.arm_sigmas is None:
             return self.question.floor(means, radius, self.sigma)
         return self.question.floor_with_sigmas(means, radius, self.noise.arm_sigmas)
@@ -133,7 +132,7 @@ def check_delta(delta: float) -> None:
 
 
 def check_whole_number(name: str, value: object, least: int) -> int:
-    """The value as a whole number of at least so much, also of 1e6; an InputError if it is none."""
+    """The value as an integer of at least `least` (1e6 counts as one); otherwise an InputError."""
     try:
         number = int(value)  # type: ignore[call-overload]
         good = number == value and number >= least and not isinstance(value, bool | str)
@@ -146,24 +145,24 @@ def check_whole_number(name: str, value: object, least: int) -> int:
 
 
 class Declaration(NamedTuple):
-    """The answer of a policy that stops by its own rule, and whether it is given yet."""
+    """The answer of a policy with its own stopping rule, and whether it has been given."""
 
     made: Bools  # ()
-    answer: Array  # as the question has it; of no meaning until it is made
+    answer: Array  # in the form of the question; meaningless until it is made
 
 
 class BatchPlan(NamedTuple, Generic[Memory]):
-    """The next batch: how often to pull each arm, and what the policy must remember. See also `plan`, a forecast.
+    """The next batch: how often to pull each arm, and the state of the policy. (The function `plan` is a forecast.)
 
     Attributes:
         pulls: Pulls of each arm, whole numbers, (K).
-        may_stop: Whether the stopping rule is asked before this batch is pulled, ().
-        memory: What the policy must remember, a named tuple of arrays; None if nothing.
-        parts: Into how many parts of the order in which rows came the batch is cut.
-        declared: The answer, in every plan of a policy that stops by its own rule.
-        left: Results left for later batches, where there is a budget, ().
+        may_stop: Whether the stopping rule is evaluated before this batch is pulled, ().
+        memory: The state of the policy, a named tuple of arrays; None if it has none.
+        parts: The number of parts into which the batch is cut, in the order of its rows.
+        declared: The answer, in every plan of a policy with its own stopping rule.
+        left: Results left for later batches, if there is a budget, ().
         last: Whether this batch was declared the last before its results, ().
-        looks: The number of batches planned after this one, in a designed study, ().
+        looks: In a designed study, the number of batches planned after this one, ().
         jump: The boldness of the bets on its parts: 0 usual, -1 less, 1 more.
 
     >>> from roundwise import BestArm, Problem, Wager
@@ -183,7 +182,7 @@ class BatchPlan(NamedTuple, Generic[Memory]):
 
 
 def budget_before(plan: BatchPlan) -> Floats | None:
-    """The results of this batch and all later ones, where there is a budget. ()"""
+    """The results left for this batch and all later ones, if there is a budget. ()"""
     return None if plan.left is None else np.asarray(plan.left + plan.pulls.sum(axis=-1))
 
 
@@ -192,12 +191,12 @@ class Record(NamedTuple):
 
     counts: Floats
     totals: Floats
-    batches: Floats  # (), how many batches had any result
+    batches: Floats  # (), the number of batches with any result
 
     @property
     def samples(self) -> Floats:
-        """How many pulls there were in all, (K)->()."""
-        return np.asarray(self.counts.sum(axis=-1))  # whole numbers: exact in any order
+        """The total number of pulls, (K)->()."""
+        return np.asarray(self.counts.sum(axis=-1))  # integers: exact in any order
 
     @property
     def means(self) -> Floats:
@@ -211,12 +210,12 @@ class Record(NamedTuple):
 
 
 class Trial(NamedTuple, Generic[Memory, Kept]):
-    """An experiment under way, in one run or many.
+    """A running experiment, in one run or many.
 
     Attributes:
         record: All results so far, as sums.
         batch: The last batch.
-        plan: The next batch; while a policy plans, the one just pulled.
+        plan: The next batch; while the policy plans, the batch just pulled.
         kept: The state of the stopping rule.
         done: Whether the rule has stopped, ().
 
@@ -255,7 +254,7 @@ def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) 
 
 
 def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
-    """Return the trial after a batch; plans that ask for nothing are skipped.
+    """Return the trial after a batch; empty plans are skipped.
 
     Args:
         problem: The problem of the trial.
@@ -270,9 +269,9 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
     for _ in range(100):
         idle = ~trial.done & ~policy.stopping.broken(problem, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
         if trial.plan.last is not None:
-            idle &= ~trial.plan.last  # nothing is left of the budget
+            idle &= ~trial.plan.last  # the budget is used up
         if trial.plan.declared is not None:
-            idle &= ~trial.plan.declared.made  # the policy has finished, whatever the rule says
+            idle &= ~trial.plan.declared.made  # the policy has declared its answer, whatever the rule says
         if not idle.any():
             return trial
         trial = tree_where(idle, _step(problem, policy, trial, tree_map(np.zeros_like, batch)), trial)
@@ -280,7 +279,7 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
 
 
 def final_answer(problem: Problem, policy: Policy, trial: Trial) -> Answer:
-    """Return the answer where the trial is done.
+    """Return the answer of each run in which the trial is done.
 
     Args:
         problem: The problem of the trial.

@@ -1,9 +1,9 @@
 """Questions, noise models, policies and thresholds from plain data, and back.
 
-Plain data is a mapping with a `name` (JSON, TOML, a form), or the text `name:key=value,...` of a command line. The
-name is that of a built-in class, or `module:Class` for a class of your own, a frozen dataclass; its fields are its
-settings. A module is imported only if the user names it (`trusted`): data from elsewhere, such as the record of a
-study, finds only modules that are imported already, and builds nothing but objects of the required kind.
+Plain data is a mapping with a `name` (JSON, TOML, a form), or the text `name:key=value,...` of a command line. The name
+is that of a built-in class, or `module:Class` for a class of your own, a frozen dataclass; its fields are its settings.
+A module is imported only if the user names it (`trusted`). Data from elsewhere, such as the record of a study, can only
+refer to modules that are already imported, and can only build objects of the required kind.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from roundwise.questions import QUESTIONS, Question
 from roundwise.rules import GLR, THRESHOLDS, Threshold
 
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?[a-z%]*")
-POINTED = re.compile(r"\s*[1-9]\d{0,2}(\.\d{3})+\s*")  # 140.000: a hundred and forty, or thousands of them
+POINTED = re.compile(r"\s*[1-9]\d{0,2}(\.\d{3})+\s*")  # 140.000: one hundred and forty, or 140 thousand?
 
 
 def parse_quantity(value: str | float, what: str = "the number") -> float:
-    """Parse a number in any usual notation: per cent, points (hundredths), thousands separators, a share of another
-    number.
+    """Parse a number in any usual notation: per cent, points, thousands separators, a share of another number.
 
     >>> parse_quantity("30%"), parse_quantity("2 points"), parse_quantity("20 000"), parse_quantity("10%-of-30%")
     (0.3, 0.02, 20000.0, 0.03)
@@ -56,11 +55,11 @@ def parse_quantity(value: str | float, what: str = "the number") -> float:
             number = math.nan
     if not math.isfinite(number):
         raise InputError(f"`{what}` is {value!r}, but must be a number such as 0.3, 30%, 2 points or 10%-of-30%.")
-    return float(f"{number / 100:.15g}") if match and match[2] else number  # 3% is just 0.03
+    return float(f"{number / 100:.15g}") if match and match[2] else number  # so that 3% is exactly 0.03
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number: infinity is, NaN and integers beyond all floats are not."""
+    """Whether the value is a number: infinity is; NaN and integers too large for a float are not."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < 10**300
     return isinstance(value, float) and not math.isnan(value)
@@ -75,7 +74,7 @@ def _is_array(value: object) -> bool:
 
 
 class _Text(str):
-    """A value from a command line, which stands for a number or a truth value where one is wanted."""
+    """A value from a command line, converted to a number or a truth value where one is required."""
 
     __slots__ = ()
 
@@ -89,7 +88,7 @@ class _Text(str):
 
 
 class _Reader(NamedTuple):
-    """How a setting of one type is read and checked."""
+    """How settings of one type are parsed and checked."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -100,7 +99,7 @@ def _floats(value: Any) -> object:
     return np.asarray(value, dtype=np.float64)
 
 
-_NUMBERS = object()  # the type of one number or several
+_NUMBERS = object()  # stands for the type "one number or several"
 _READERS: dict[object, _Reader] = {
     bool: _Reader("true or false", lambda value: isinstance(value, bool), bool),
     int: _Reader("a whole number", lambda value: is_number(value) and value % 1 == 0, int),
@@ -118,14 +117,14 @@ _READERS: dict[object, _Reader] = {
 
 
 class Parameter(NamedTuple):
-    """A setting of a class: its type without `| None`, and its default."""
+    """A setting of a class: its type, without `| None`, and its default."""
 
     hint: object
     default: object = dataclasses.MISSING
 
 
 def list_parameters(thing: type[Any]) -> dict[str, Parameter]:
-    """The settings of a class by name: its fields; in place of a stopping rule its threshold, if it has one."""
+    """The settings of a class by name: its fields, with the threshold in place of a stopping rule."""
     hints = _find_hints(thing)  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
     known: dict[str, Parameter] = {}
     for field in dataclasses.fields(thing):
@@ -139,7 +138,7 @@ def list_parameters(thing: type[Any]) -> dict[str, Parameter]:
 
 @cache
 def _find_hints(thing: type[Any]) -> dict[str, Any]:
-    """The types of the fields of a class; types that cannot be found are not checked."""
+    """The types of the fields of a class; fields whose types cannot be found are not checked."""
     try:
         return {name: expand_alias(hint) for name, hint in typing.get_type_hints(thing).items()}
     except (NameError, AttributeError, TypeError):
@@ -172,7 +171,7 @@ Thing = Question | Noise | Policy | Threshold
 
 
 class _ClassKind(NamedTuple):
-    """One kind of classes: the word for it, its base class, and the built-in classes by name."""
+    """A kind of classes: its name, its base class, and the built-in classes by name."""
 
     word: str
     base: type
@@ -199,9 +198,9 @@ def from_spec(kind: Kind, given: Spec, *, trusted: bool = False) -> Thing:
     """The object that plain data describes.
 
     Args:
-        kind: What it must be.
+        kind: The kind of the object.
         given: A mapping with a `name` and settings, or `name:key=value,...`.
-        trusted: Whether a module that is named may be imported.
+        trusted: Whether a named module may be imported.
 
     Raises:
         InputError: Says which name or setting is wrong, and what is required.
@@ -240,7 +239,7 @@ def from_spec(kind: Kind, given: Spec, *, trusted: bool = False) -> Thing:
 
 
 def to_spec(thing: Thing) -> Plain:
-    """Plain data that `from_spec` reads back; the stopping rule of a policy by its threshold.
+    """Plain data from which `from_spec` rebuilds the object; a stopping rule is given by its threshold.
 
     >>> from roundwise.noise import Bounded
     >>> to_spec(Bounded(1, 3))
@@ -274,7 +273,7 @@ def parse_spec(kind: Kind, text: str) -> dict[str, str]:
 
 
 def noise_from_spec(given: Spec, sigma: float) -> Noise:
-    """The noise model that a user names; `sigma` is its deviation, if it has that setting and none is named."""
+    """The noise model that a user names; `sigma` is its default deviation, if it has that setting."""
     fields = dict(parse_spec("noise", given) if isinstance(given, str) else given)
     known = list_parameters(find_class("noise", str(fields.get("name", "")), trusted=True))
     if "sigma" in known:
@@ -283,7 +282,7 @@ def noise_from_spec(given: Spec, sigma: float) -> Noise:
 
 
 def class_name(thing: Thing) -> str:
-    """The name by which `from_spec` finds the class; an InputError if no other process could find it."""
+    """The name by which `from_spec` finds the class; an InputError if another process could not find it."""
     own = type(thing)
     if any(kind.built_in.get(thing.name) is own for kind in KINDS.values()):
         return thing.name
@@ -297,7 +296,7 @@ def class_name(thing: Thing) -> str:
 
 
 def find_class(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
-    """The class of this name: built in, or `module:Class`."""
+    """The class with this name: built-in, or `module:Class`."""
     word, _, built_in = KINDS[kind]
     if name in built_in:
         return built_in[name]
@@ -339,12 +338,12 @@ def import_module(module: str) -> None:
     """Import a module that the user named."""
     try:
         importlib.import_module(module)
-    except Exception as error:  # whatever is wrong with it
+    except Exception as error:  # a user's module may raise anything
         raise InputError(f"The module '{module}' cannot be imported ({type(error).__name__}: {error}).") from None
 
 
 def _threshold_spec(rule: object) -> Plain:
-    """The threshold of a stopping rule as plain data, if it has one: by its name alone if that has no settings."""
+    """The threshold of a stopping rule as plain data, if it has one; just its name if it has no settings."""
     if not isinstance(rule, GLR):
         return {}
     fields = to_spec(rule.threshold)
@@ -356,7 +355,6 @@ def _find_attribute(module: str, path: str) -> object:
 
 
 def _to_plain(thing: Thing, key: str, value: object) -> object:
-    """The value of a setting as plain data."""
     found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     if isinstance(found, list | tuple):
         for each in found:

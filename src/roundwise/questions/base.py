@@ -1,18 +1,18 @@
 """The base classes of questions.
 
-A question is about the unknown means of K arms. Arrays have the arms on the last axis, any axes of runs before it:
+A question is about the unknown means of K arms. The last axis of an array is the arms, any axes before it runs:
 
 - `answer: (K)->...`                  the answer if these were the means (arrays; see each question)
 - `evidence: (K),(K)->()`             counts, means: inf over alternatives of sum_i N_i (mu_i - lambda_i)^2/(2 sigma^2),
-                                      the generalised likelihood ratio (eq. 1 of the paper); where several answers may
-                                      be right, the largest over them
+                                      the generalised likelihood ratio (eq. 1 of the paper), maximised over the right
+                                      answers
 - `complexity: (K)->(),(K)`           T* and w*; with a radius Tbar* and wbar* over the sup-norm ball (Definition 3.3)
 - `floor: (K)->()`                    a cheap lower bound on the complexity
 
 Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
 
-`HalfspaceQuestion` derives all of this from the half-spaces of each answer. `Question` is for answers that are no
-intersections of half-spaces.
+`HalfspaceQuestion` derives all of this from the half-spaces of each answer. Derive from `Question` itself where the
+region of an answer is no such intersection.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from roundwise.solvers.halfspaces import (
 
 Answer = Array
 
-MOST = 200  # right answers that are enumerated
-MOST_PATTERNS = 1000  # sets of arms that may be ahead by a lead
-_ENTRIES = 2**21  # coefficients of half-spaces that are worked on at a time
+MOST = 200  # the most right answers that are enumerated
+MOST_PATTERNS = 1000  # the most lead patterns that are enumerated
+_ENTRIES = 2**21  # coefficients of half-spaces processed at a time
 
 
 class Wording(NamedTuple):
@@ -57,12 +57,12 @@ class Wording(NamedTuple):
     gap: Callable[[float], str] = "{:g}".format
 
     def near(self, tolerance: float) -> str:
-        """The tolerance in words, if there is one."""
+        """The tolerance as text; "" without one."""
         return f", give or take {self.gap(tolerance)}" if tolerance else ""
 
 
 PLAIN_WORDING = Wording()
-CURRENCIES = "$€£¥"  # signs that stand before a number
+CURRENCIES = "$€£¥"  # signs written before the number
 RATE_WORDING = Wording("rate", lambda rate: f"{100 * rate:.6g} %", lambda gap: f"{100 * gap:.6g} points")
 
 
@@ -78,7 +78,7 @@ def write_in_unit(number: str, unit: str) -> str:
 
 
 def wording_in_unit(unit: str) -> Wording:
-    """How values in a unit are written."""
+    """The wording for values in a unit."""
     return Wording(value=lambda x: write_in_unit(f"{x:g}", unit), gap=lambda x: write_in_unit(f"{x:g}", unit))
 
 
@@ -90,53 +90,53 @@ class Question(ABC):
     intersection of half-spaces: then `answer` and `halfspaces` are enough.
     """
 
-    name: ClassVar[str]  # on the command line and in reports
+    name: ClassVar[str]  # used on the command line and in reports
     tolerance: float = 0.0  # epsilon: by how much an answer may miss the best
     lower_is_better: bool = False  # whether small means are sought
     level: float | None = None  # that means are compared with
-    names: tuple[str, ...] = ()  # of what the indices of an answer stand for; () if those are arms
-    forms: Floats | None = None  # (m, K), of statements, claims or scores that are linear in the means
-    levels: Floats | None = None  # (m), which statements or claims compare them with
+    names: tuple[str, ...] = ()  # the names of an answer's indices; () if these are arms
+    forms: Floats | None = None  # (m, K), coefficients of statements, claims or scores
+    levels: Floats | None = None  # (m), the levels with which statements or claims compare the forms
     control: int | None = None  # the arm that all others are compared with, by the difference of means
-    reference_arm: int | None = None  # the same on any scale, such as odds ratios
-    margin: float | None = 0.0  # of all those comparisons; None where they differ
+    reference_arm: int | None = None  # the same, on any scale (also odds ratios)
+    margin: float | None = 0.0  # the margin of all these comparisons; None if they have different ones
     independent: bool = False  # whether e-values of different claims are multiplied
     odds: bool = False  # whether claims are about odds ratios: they have neither complexity nor likelihood ratio
-    number_sought: int | None = None  # k, where the arms with the k largest means are sought
+    number_sought: int | None = None  # k, if the question seeks the k largest means
     features: Floats | None = None  # (K, d), if the means are linear in features of the arms
     has_border: ClassVar[bool] = False  # whether `border_point` is known
     separate_claims: ClassVar[bool] = False  # whether claims are shown one at a time, permanently (`Claims`)
     accepts_arm_changes: ClassVar[bool] = False  # whether arms may leave and join a running study
-    needs_one_sigma: ClassVar[bool] = False  # whether there is no complexity for arms of different deviations
+    needs_one_sigma: ClassVar[bool] = False  # whether the complexity needs one sigma for all arms
     nearest_answer_first: ClassVar[bool] = False  # whether the first right answer has the most evidence
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for field in inspect.get_annotations(cls):
-            if field not in cls.__dict__ and field in vars(Question):  # a required field takes no default from here
+            if field not in cls.__dict__ and field in vars(Question):  # a required field must not get a default here
                 setattr(cls, field, dataclasses.field())
 
     # --- direction
 
     def merits(self, values: Floats) -> Floats:
-        """Means or totals such that larger ones are better: as they are, or negated where lower is better. (K)->(K)"""
+        """Means or totals, negated if lower is better, so that larger ones are always better. (K)->(K)"""
         return -values if self.lower_is_better else values
 
     @property
     def seeks_better(self) -> bool:
-        """Whether it compares arms by merit, so that the direction matters: not for levels or forms that state their
-        own.
+        """Whether the question compares arms by merit, so that the direction matters; levels and forms have directions
+        of their own.
         """
         return self.reference_arm is not None or (self.level is None and self.levels is None)
 
     @property
     def sign(self) -> float:
-        """1, or -1 where lower is better."""
+        """1, or -1 if lower is better."""
         return -1.0 if self.lower_is_better else 1.0
 
     @property
     def opposites(self) -> bool:
-        """Whether the opposite of a claim can be shown, too."""
+        """Whether the opposite of a claim can be shown as well."""
         return False
 
     # --- checks
@@ -190,7 +190,7 @@ class Question(ABC):
         return answer[None], np.ones((1, *np.shape(means)[:-1]), dtype=np.bool_)
 
     def candidate_answers(self, means: Floats) -> tuple[Answer, Bools]:
-        """Right answers among which is the one with the most evidence. (A,...),(A)"""
+        """A subset of the right answers that includes the one with the most evidence. (A,...),(A)"""
         if not self.tolerance:
             return Question.right_answers(self, means)
         return self.right_answers(means, 1 if self.nearest_answer_first else MOST)
@@ -200,7 +200,7 @@ class Question(ABC):
         return self.answer(means)
 
     def fit_means(self, counts: ArrayLike, means: ArrayLike) -> Floats:
-        """The estimates of all means: those of the arms, unless arms inform about each other. (K),(K)->(K)"""
+        """The estimates of all means: the empirical ones, unless arms inform about each other. (K),(K)->(K)"""
         return np.asarray(means, dtype=np.float64)
 
     def count_true_claims(self, answer: Answer, means: ArrayLike) -> Floats | None:
@@ -216,7 +216,7 @@ class Question(ABC):
         Args:
             counts: The number of results of each arm, (..., K).
             means: The empirical means, (..., K).
-            sigma: The deviation of one result.
+            sigma: The standard deviation of one result.
 
         Returns:
             The evidence in nats, one number per run.
@@ -224,19 +224,19 @@ class Question(ABC):
 
     @abstractmethod
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*, or with a radius the worst case over the ball. (K)->(),(K)
+        """T* and w*; with a radius, their worst case over the ball. (K)->(),(K)
 
         Args:
             means: The true means, (..., K).
             radius: The radius of the ball around them.
-            sigma: The deviation of one result.
+            sigma: The standard deviation of one result.
 
         Returns:
             The complexity T* and the optimal shares w*.
         """
 
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T_i, the complexity of "i is right", of right answers i; nan beyond. The smallest is among them. (K)->(A)"""
+        """T_i of each right answer i, the smallest among them: what it takes to show i; nan beyond. (K)->(A)"""
         return self.complexity(means, sigma=sigma).value[..., None]
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
@@ -244,7 +244,7 @@ class Question(ABC):
         return self.complexity(means, radius, sigma).value
 
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """T* and w* where arm i has the known deviation sigma_i; the ball has radius r sigma_i/max sigma in arm i."""
+        """T* and w* if arm i has deviation sigma_i; the ball has radius r sigma_i/max sigma in arm i."""
         raise InputError(f"The question '{self.name}' needs one sigma for all arms.")
 
     def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
@@ -252,19 +252,19 @@ class Question(ABC):
         return self.complexity_with_sigmas(means, radius, sigmas).value
 
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
-        """T~* and w* with the divergences of the rewards' own family; of several right answers the easiest."""
+        """T~* and w*, with the KL divergences of the family of the rewards; the easiest right answer counts."""
         raise InputError(f"The question '{self.name}' has no complexity for {family.name}.")
 
     def family_complexities(self, means: ArrayLike, family: Family) -> Floats:
-        """T~_i of right answers i; nan beyond. (K)->(A)"""
+        """T~_i of each right answer i; nan beyond them. (K)->(A)"""
         return self.family_complexity(means, family).value[..., None]
 
     def pieces(self, arms: int) -> Pieces | None:
-        """The half-spaces that a wrong answer must cross, or None if it is no such union."""
+        """How half-spaces cover the alternatives of an answer; None if these are no such union."""
         return None
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The half-spaces whose intersection is where the answer is right; their complements are the pieces.
+        """The half-spaces on whose intersection the answer is right; their complements are the pieces.
 
         Args:
             answer: The answer of each run.
@@ -276,15 +276,15 @@ class Question(ABC):
         raise InputError(f"The answers of '{self.name}' are not intersections of half-spaces.")
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """The point on the border of every wrong answer nearest to the means, or None; `constant`: one number. (K)"""
+        """The nearest point on the borders of all wrong answers, or None; `constant`: all arms equal. (K)"""
         return None
 
     def easier_side(self, means: Floats) -> float | None:
-        """1 or -1 where the answer gets easier as all means move up or down together; None elsewhere."""
+        """1 or -1 if the answer gets easier as all means move up or down together; None otherwise."""
         return None
 
     def without_features(self) -> Question:
-        """The question that is asked, without the features of the arms."""
+        """The same question without the features of the arms."""
         return self
 
     # --- words and data
@@ -314,61 +314,61 @@ class Question(ABC):
         return describe_halfspaces(self.halfspaces(answer, len(names)), names, self.lower_is_better, wording)
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Each statement or claim in words; () where the question has none."""
+        """Each statement or claim in words; () if the question has none."""
         return ()
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """Equal means, changed so that what is sought is ahead by `lead`: the ladder of a plan. (K)->(K)"""
+        """Equal means, changed so that the right answer leads by `lead`: a row of a plan. (K)->(K)"""
         raise InputError(f"The question '{self.name}' has no ladder of leads. Give the expected means instead.")
 
     def lead_patterns(self, arms: int) -> Floats | None:
-        """Where arms are, in leads, if what is sought is a lead away; each row is as likely as the others. (P, K)
+        """Equally likely patterns of means, in units of the lead, in which the right answer leads by one lead. (P, K)
 
-        None where each arm may be on either side of the level, or no such rows are known.
+        None if each arm may be on either side of the level, or no patterns are known.
         """
         return None
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """The options that ask it on the command line, after its name; None where it takes a file."""
+        """The command-line options that follow the name of the question; None if it must be given as a file."""
         known = {"--level": self.level, "--tolerance": self.tolerance or None}
         found = [word for option, value in known.items() if value is not None for word in (option, f"{value:g}")]
         return [*found, *self.direction_options()]
 
     def direction_options(self) -> list[str]:
-        """The option that says that lower is better, where it is."""
+        """`--lower-is-better`, if it applies."""
         return ["--lower-is-better"] if self.lower_is_better else []
 
     @classmethod
     def from_shorthand(cls, fields: Facts) -> Self | None:
-        """The question that is described by something shorter than its fields; None if these are its fields."""
+        """The question that a shorthand describes; None if `fields` are its fields."""
         return None
 
 
 class HalfspaceQuestion(Question):
     """A question whose answers are each right on an intersection of half-spaces of the means.
 
-    Evidence, complexity, its lower bound, verdict and border point follow from `halfspaces`. With a tolerance, which
-    belongs into the offsets, override `right_answers` and `count_right_answers`.
+    Evidence, complexity, its lower bound, verdict and border point follow from `halfspaces`. A tolerance belongs in the
+    offsets; with one, override `right_answers` and `count_right_answers`.
     """
 
     has_border = True
 
     @abstractmethod
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The half-spaces whose intersection is where the answer is right. Any runs come first. ...->(P)"""
+        """The half-spaces on whose intersection the answer is right; axes of runs come first. ...->(P)"""
 
     def pieces(self, arms: int) -> Pieces:
-        """One piece of all arms: true of every question. Fewer arms a piece make for smaller thresholds."""
+        """Always valid: one piece with all arms. Fewer arms per piece lower the threshold."""
         return Pieces(1, arms)
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means, or they lie in all of its half-spaces."""
+        """Whether the answer is the one at these means, or the means are in all of its half-spaces."""
         _, distances = self._distances(answer, finite(means))
         inside = (distances >= 0 if self.tolerance else distances > 0).all(axis=-1)
         return np.asarray(super().correct(answer, means) | inside)
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The answer at the means, or with a tolerance the right answer with the most evidence."""
+        """The answer at the estimates; with a tolerance, the right answer with the most evidence."""
         fitted = self.fit_means(counts, means)
         if not self.tolerance:
             return self.answer(fitted)
@@ -387,15 +387,15 @@ class HalfspaceQuestion(Question):
         return self.complexity_with_sigmas(means, radius, np.array([float(sigma)]))
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """The largest need of one half-space alone, for the easiest right answer."""
+        """The samples that the most demanding half-space needs on its own, for the easiest right answer."""
         return self.floor_with_sigmas(means, radius, np.array([float(sigma)]))
 
     @quiet
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """That of the easiest right answer."""
+        """T* and w* of the easiest right answer."""
         values, radii, runs = flatten_runs(means, radius)
         same = len(values) > 1 and bool((values == values[:1]).all() and (radii == radii[:1]).all())
-        if same:  # the same means in every run, as in a simulation
+        if same:  # as in a simulation of one instance
             values, radii = values[:1], radii[:1]
         best = Complexity(np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1]))
         for answer, there in zip(*self.candidate_answers(values), strict=True):
@@ -410,7 +410,7 @@ class HalfspaceQuestion(Question):
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
         """T and w of showing that this answer is right. (R,...),(R,K),(R)->(R),(R,K)
 
-        With n_i results of arm i a form has the variance sum_i a_i^2 sigma_i^2/n_i: coefficients a_i sigma_i.
+        The variance of a form is sum_i a_i^2 sigma_i^2/n_i, so a_i sigma_i replaces a_i.
         """
         forms, distances = self._distances(answer, means)
         largest = float(sigmas.max())
@@ -420,7 +420,7 @@ class HalfspaceQuestion(Question):
 
     @quiet
     def floor_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Floats:
-        """The largest need of one half-space alone, with the deviations of the arms."""
+        """As `floor`, with a standard deviation for each arm."""
         values, radii, runs = flatten_runs(means, radius)
         least = np.full(len(values), np.inf)
         for answer, there in zip(*self.candidate_answers(values), strict=True):
@@ -465,14 +465,14 @@ class HalfspaceQuestion(Question):
         return np.stack(each, axis=-1)
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """The nearest point on the borders of all half-spaces of the answer; None where several answers are right."""
+        """The nearest point on the borders of all half-spaces of the answer; None if several answers are right."""
         if self.count_right_answers(means) > 1:
             return None
         pieces = self.halfspaces(self.answer(means), len(means))
         return nearest_border_point(means, pieces.dense(len(means)), pieces.offsets, constant)
 
     def _distances(self, answer: Answer, means: Floats) -> tuple[Floats, Floats]:
-        """The half-spaces of an answer as dense forms, and how far inside the means are. (..., P, K), (..., P)"""
+        """The half-spaces as dense forms, and how far inside the means are. (..., P, K), (..., P)"""
         pieces = self.halfspaces(answer, means.shape[-1])
         dense = pieces.dense(means.shape[-1])
         forms = np.broadcast_to(dense, (*means.shape[:-1], *dense.shape[-2:]))
@@ -490,7 +490,7 @@ class HalfspaceQuestion(Question):
         return np.stack(found)
 
     def _chunks(self, means: Floats) -> list[slice]:
-        """Runs that are worked on together."""
+        """Slices of runs that are processed together, which limits the memory."""
         if not len(means):
             return []
         pieces = self.halfspaces(self.answer(means[:1]), means.shape[-1]).offsets.size
@@ -498,7 +498,7 @@ class HalfspaceQuestion(Question):
         return [slice(i, i + step) for i in range(0, len(means), step)]
 
     def _family_answers(self, means: Floats) -> list[tuple[Answer, Bools]]:
-        """Every right answer, with the runs in which it is right."""
+        """Every right answer, and the runs in which it is right."""
         if not self.tolerance:
             return list(zip(*Question.right_answers(self, means), strict=True))
         if (self.count_right_answers(means) > max(MOST, means.shape[-1])).any():
@@ -515,7 +515,7 @@ class HalfspaceQuestion(Question):
 class SidesQuestion(HalfspaceQuestion):
     """Which of several quantities are above their levels? The answer is a mask over them.
 
-    With a tolerance a quantity within it of its level may be on either side.
+    A quantity within the tolerance of its level may be put on either side.
     """
 
     nearest_answer_first = True
@@ -550,12 +550,12 @@ class SidesQuestion(HalfspaceQuestion):
             yield mask
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
-        """The answer at the means: it has the most evidence, whatever the tolerance."""
+        """The answer at the means, which has the most evidence whatever the tolerance."""
         return self.answer(means)
 
 
 class ScoreQuestion(HalfspaceQuestion):
-    """Which of several scores is the largest? The answer is its index; with a tolerance any within it is right."""
+    """Which of several scores is the largest? The answer is its index, or any within the tolerance of it."""
 
     @abstractmethod
     def scores(self, means: Floats) -> Floats:
@@ -577,7 +577,7 @@ class ScoreQuestion(HalfspaceQuestion):
         return np.broadcast_to(scores, right.shape), right
 
     def right_mask(self, means: ArrayLike) -> Bools:
-        """Which scores are within the tolerance of the largest; without one, which is the answer. (K)->(m)"""
+        """Which scores are within the tolerance of the largest; without a tolerance, only the answer. (K)->(m)"""
         scores = self.scores(finite(means))
         if not self.tolerance:
             return one_hot(scores.argmax(axis=-1), scores.shape[-1])
@@ -585,7 +585,7 @@ class ScoreQuestion(HalfspaceQuestion):
 
 
 class RankingQuestion(HalfspaceQuestion):
-    """A question for the arms with the largest means (the smallest, if lower is better): the best, or the top k."""
+    """A question about the arms with the largest means (the smallest, if lower is better): the best, or the top k."""
 
     number_sought: int
 
@@ -594,13 +594,13 @@ class RankingQuestion(HalfspaceQuestion):
         return "lowest" if self.lower_is_better else "highest"
 
     def check_range(self, low: float, high: float) -> None:
-        """The tolerance must be less than means can differ by."""
+        """The tolerance must be smaller than the range of the means."""
         small = not self.tolerance or self.tolerance < high - low
         check_open(f"The tolerance is {self.tolerance:g}", small, low, high)
 
     @abstractmethod
     def answer_from_set(self, chosen: Bools) -> Answer:
-        """The answer that stands for this set of `number_sought` arms. (K)->..."""
+        """The answer that this set of `number_sought` arms stands for. (K)->..."""
 
     @abstractmethod
     def _supported(self, counts: ArrayLike, merits: Floats) -> tuple[Answer, Floats]:
@@ -618,7 +618,7 @@ class RankingQuestion(HalfspaceQuestion):
         return np.where(np.arange(means.size) < self.number_sought, means + self.sign * lead, means)
 
     def lead_patterns(self, arms: int) -> Floats | None:
-        """One row for each answer, if there are few."""
+        """One pattern for each answer, if there are few."""
         number = math.comb(arms, self.number_sought)
         if number > MOST_PATTERNS:
             return None
@@ -628,9 +628,9 @@ class RankingQuestion(HalfspaceQuestion):
         return found
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """Every number serves; with a tolerance and one right answer a point that far below the other arms, else none.
+        """Any constant; with a tolerance and one right answer, the sought arms lie that far below the others.
 
-        Moving away from (c, ..., c + tolerance, ...), c for the arms sought, stretches all gaps and the tolerance.
+        Moving away from (c, ..., c + tolerance, ...), with c for the sought arms, scales all gaps, tolerance included.
         """
         if not self.tolerance:
             return midrange(means)
@@ -643,7 +643,7 @@ class RankingQuestion(HalfspaceQuestion):
 
 
 def largest_mask(values: Floats, number: ArrayLike) -> Bools:
-    """The arms with the largest values, this many in each run; the first ones in a tie. (K),()->(K)"""
+    """The given number of arms with the largest values, in each run; the first ones in a tie. (K),()->(K)"""
     places = np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1)
     return np.asarray(places < np.asarray(number)[..., None])
 
@@ -651,7 +651,7 @@ def largest_mask(values: Floats, number: ArrayLike) -> Bools:
 def describe_halfspaces(
     pieces: Halfspaces, names: Sequence[str], lower_is_better: bool = False, wording: Wording = PLAIN_WORDING
 ) -> list[str]:
-    """Each half-space in words; where lower is better, the second arm of a pair is said to be below the first.
+    """Each half-space in words; if lower is better, a pair reads "the second arm is below the first".
 
     >>> from roundwise.solvers.halfspaces import pairs
     >>> describe_halfspaces(pairs(np.array([0]), np.array([1]), -0.1), "xy")
@@ -678,12 +678,12 @@ def within_words(tolerance: float, of: str = "it") -> str:
 
 
 def near_words(tolerance: float, wording: Wording = PLAIN_WORDING) -> str:
-    """' (or is within 0.1)'; nothing without a tolerance."""
+    """', or within 0.1 of it'; "" without a tolerance."""
     return f" (or is within {wording.gap(tolerance)})" if tolerance else ""
 
 
 def check_open(what: str, inside: bool, low: float, high: float) -> None:
-    """Raise an InputError where all means between these two have the same answer."""
+    """' (or is within 0.1)'; "" without a tolerance."""
     if not inside:
         rates = " For 30 % write 0.3." if (low, high) == (0, 1) else ""
         raise InputError(

@@ -28,10 +28,10 @@ from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, Pieces,
 class BestArm(RankingQuestion, ScoreQuestion):
     """Which arm has the largest mean, or the smallest if `lower_is_better`? The answer is its index.
 
-    With a tolerance, any arm is right whose mean is within it of the largest: then several may be, and ties are easy.
-    The evidence for arm i is that against all means at which i is wrong; it counts for the arm that has most of it,
-    which need not be the one with the largest mean (docs/bounds.md). Formulas are for the largest mean: where lower is
-    better, they are of the negatives of the means.
+    With a tolerance, every arm whose mean is within it of the largest is a right answer, so several may be right and
+    ties are easy. The evidence for arm i is the evidence against all means at which i is wrong. The verdict is the arm
+    with the most evidence, which need not be the one with the largest mean (docs/bounds.md). Formulas are for the
+    largest mean; if lower is better, they apply to the negated means.
 
     Args:
         tolerance: Any arm within this of the best is a right answer.
@@ -73,7 +73,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
             return np.asarray(self._supported(counts, self._merits(means))[1] / (2 * sigma**2))
         gaps, leads, unique = self._gaps(self._merits(means))
         counts, leads = np.broadcast_arrays(np.asarray(counts, dtype=np.float64), leads)
-        best = counts.sum(axis=-1, keepdims=True, where=leads)  # of one arm: exact (in a tie it does not matter)
+        best = counts.sum(axis=-1, keepdims=True, where=leads)  # of one arm: exact (in a tie the evidence is 0 anyway)
         costs = counts + best
         np.maximum(costs, 1e-300, out=costs)
         np.divide(counts * best, costs, out=costs)
@@ -86,12 +86,12 @@ class BestArm(RankingQuestion, ScoreQuestion):
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12).
 
-        With a tolerance it is that of the arm with the largest mean, which no other arm's is below; over a ball, too,
-        since every gap of every arm shrinks alike. The same arm has the evidence all over the ball.
+        With a tolerance it is the complexity of the arm with the largest mean, which is the easiest, also over a ball,
+        where all gaps of all arms shrink alike and the same arm keeps the most evidence.
 
-        With d_b = 2 sigma^2 / gap_b^2 and y = n_best, n_b = y u_b and u_b = d_b / (y - d_b), the optimum has
-        sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
-        method from y = 2 max d rises to the root.
+        With d_b = 2 sigma^2 / gap_b^2 and y = n_best, n_b = y u_b and u_b = d_b / (y - d_b), the optimum has sum_b
+        u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's method from y = 2 max
+        d rises to the root.
         """
         gaps, leads, possible = self._gaps(self._merits(means))
         radius = 2 * column(radius)
@@ -99,7 +99,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return complexity_of_gaps(gaps, leads, possible, sigma)
 
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
-        """With m_i = n_i / sigma_i^2 the least of sum_i sigma_i^2 m_i, 1/m_1 + 1/m_b <= gap_b^2/2: as with prices."""
+        """min sum_i sigma_i^2 m_i, 1/m_1 + 1/m_b <= gap_b^2/2, m_i = n_i/sigma_i^2: variances act as prices."""
         values, mine = self.scores(means), one_hot(answer, means.shape[-1])
         scales = np.broadcast_to(sigmas / sigmas.max(), values.shape[-1:])
         gaps = np.take_along_axis(values, answer[:, None], axis=-1) - values + self.tolerance
@@ -120,7 +120,7 @@ class BestArm(RankingQuestion, ScoreQuestion):
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """8 sigma^2 / gap^2: what the best two arms need alone."""
+        """8 sigma^2 / gap^2: the samples that the best two arms need on their own."""
         gaps, leads, unique = self._gaps(self._merits(means))
         smallest = np.where(leads, np.inf, gaps).min(axis=-1) - 2 * np.asarray(radius)
         return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
@@ -144,8 +144,8 @@ class BestArm(RankingQuestion, ScoreQuestion):
     def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:
         """The arm with the most evidence that it is right, given a tolerance, and that evidence for 2 sigma^2 = 1.
 
-        Against its strongest rival alone an arm has at least as much as against all, so arms are tried from the one
-        that has most of that on, until none can have more: mostly one or two.
+        The evidence against one rival, the strongest by mean, bounds the evidence against all. Arms are tried in
+        falling order of this bound until no other can win: usually one or two.
         """
         means, counts = np.broadcast_arrays(means, np.asarray(counts, dtype=np.float64))
         runs, arms = means.shape[:-1], means.shape[-1]
@@ -169,22 +169,22 @@ class BestArm(RankingQuestion, ScoreQuestion):
         return who.reshape(runs), most.reshape(runs)
 
     def _gaps(self, means: Floats) -> tuple[Floats, Bools, Bools]:
-        """How far each arm is from overturning the answer, who that is, and whether it is the only one.
+        """The distance of each arm from overturning the answer, who leads, and whether there is no tie.
 
-        With a tolerance every gap grows by it, and of several largest means the first is the answer.
+        The tolerance is added to every gap; of several largest means the first is the answer.
         """
         gaps = means.max(axis=-1, keepdims=True) - means
         if self.tolerance:
             leads = np.arange(means.shape[-1]) == means.argmax(axis=-1)[..., None]
             return gaps + self.tolerance, leads, np.ones(means.shape[:-1], dtype=np.bool_)
         leads = gaps == 0
-        if np.count_nonzero(leads) == leads.size // leads.shape[-1]:  # each run has one at least: no ties
+        if np.count_nonzero(leads) == leads.size // leads.shape[-1]:  # every run has at least one, so there are no ties
             return gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_)
         return gaps, leads, np.asarray(leads.sum(axis=-1) == 1)
 
 
 def pair_costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
-    """gap_+^2 / (1/N + 1/N'): what it costs to move two arms so far, for 2 sigma^2 = 1; 0 without pulls."""
+    """gap_+^2 / (1/N + 1/N'): the cost of closing a gap, for 2 sigma^2 = 1; 0 without results."""
     both = np.maximum(one + other, 1e-300)
     return np.asarray(np.maximum(gaps, 0.0) ** 2 * (one * other / both))
 
@@ -193,8 +193,8 @@ def pair_costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
 def cost_of_leading(pulls: Floats, value: Floats, counts: Floats, values: Floats, least: float = -math.inf) -> Floats:
     """min over x >= least of n (x - mu)^2 + sum_j N_j (mu_j - x)_+^2, mu_j in falling order. (),(),(K),(K)->()
 
-    That is what it costs to make one arm the largest, for 2 sigma^2 = 1. The best x is the mean of that arm and the
-    first few others: those that exceed it.
+    The cost of making one arm the largest, for 2 sigma^2 = 1. The optimal x is the pooled mean of that arm and of those
+    others that exceed x, which are the first few.
     """
     ahead = np.maximum(values - value[..., None], 0.0)
     moved = (counts * ahead).cumsum(axis=-1) / np.maximum(counts.cumsum(axis=-1) + pulls[..., None], 1e-300)
@@ -206,7 +206,7 @@ def cost_of_leading(pulls: Floats, value: Floats, counts: Floats, values: Floats
 
 
 def complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:
-    """T* and w* of showing that all gaps of one arm to the others are positive; the gaps are written over."""
+    """T* and w* of showing that all gaps between one arm and the others are positive; overwrites `gaps`."""
     np.copyto(gaps, np.inf, where=leads)
     smallest = gaps.min(axis=-1)
     possible = possible & (smallest > 0)
@@ -221,10 +221,10 @@ def complexity_of_gaps(gaps: Floats, leads: Bools, possible: Bools, sigma: float
 
 
 def solve_star(costs: Floats, leads: Bools, prices: tuple[float, ...] = ()) -> Floats:
-    """min sum n subject to 1/n_lead + 1/n_b <= costs_b for all b of finite cost; 0 where there is none. (K),(K)->(K)
+    """min sum n subject to 1/n_lead + 1/n_b <= costs_b for all finite costs_b; 0 if there are none. (K),(K)->(K)
 
-    With prices c it is min sum c n, at sum_b c_b n_b^2 = c_lead n_lead^2: with y = 1/n_lead the root of
-    y^2 sum_b c_b/(costs_b - y)^2 = c_lead below the least cost, where the left side rises.
+    With prices c the objective is sum c n, and the optimum has sum_b c_b n_b^2 = c_lead n_lead^2. So y = 1/n_lead is
+    the root of y^2 sum_b c_b/(costs_b - y)^2 = c_lead below the smallest cost, where the left side increases.
     """
     smallest = np.where(leads, np.inf, costs).min(axis=-1)
     possible = np.asarray((smallest > 0) & np.isfinite(smallest))
@@ -256,6 +256,7 @@ def _solve_shares(d: Floats) -> tuple[Floats, Floats]:
         second = total(power)
         power *= share
         step = (second * np.sqrt(second) - second) / (second + total(power))
-        # a run stops on its own, with a step that leaves an error of its square (quadratic convergence)
+        # each run stops by itself, once the error after a step, of the order of its square (quadratic convergence), is
+        # negligible
         level = np.where(active, level * (1.0 + np.maximum(step, 0.0)), level)
         active &= step > 1e-6

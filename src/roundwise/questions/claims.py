@@ -1,4 +1,4 @@
-"""Claims about the means, each shown separately and permanently: forms, levels, opposites and their words."""
+"""Claims about the means, each shown separately and permanently: forms, levels, opposites and their wording."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, Pieces,
 Scale = Literal["difference", "ratio", "odds-ratio"]
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")
 ODDS = "odds ratio"  # a scale on which sizes are kept as logarithms
-_NEAR = 1e-12  # a form this close to its level, relative, is on it
-_FURTHEST = 1e3  # log odds of a rate of 0 or 1: beyond those of every other rate, so that two of 0 are alike
+_NEAR = 1e-12  # a form whose relative distance from its level is below this is on the level
+_FURTHEST = 1e3  # log odds that stand for a rate of 0 or 1, beyond those of every other rate; two rates of 0 tie
 
 
 @dataclass(frozen=True, eq=False)
 class Claims(HalfspaceQuestion):
-    """Claims `forms[j] . means > levels[j]`, each shown as soon as its evidence suffices; none need be shown.
-
-    The answer is a mask over what was shown: first the claims, then, with `futility` or two `sides`, their opposites.
-    The probability that anything false is ever shown (the familywise error) is at most delta. `Statements` has one
-    answer, given when every statement is settled; a claim is shown by itself, and one that is false delays no other.
+    """Claims `forms[j] . means > levels[j]`, each shown as soon as its evidence suffices. None need be shown. The
+    answer is a mask over what has been shown: first the claims, then, with `futility` or two `sides`, their opposites.
+    The probability that anything false is ever shown (the familywise error) is at most delta. `Statements` gives one
+    answer once every statement is settled; a claim is shown on its own, and a false claim delays no other.
 
     Args:
-        forms: Coefficients, one row a claim. (J, K)
-        levels: What the forms exceed, one number a claim. (J)
+        forms: Coefficients, one row per claim. (J, K)
+        levels: The level that each form is claimed to exceed. (J)
         weights: Claims with larger weights are shown sooner.
-        futility: m2, at least the level: it can also be shown that a form is below m2. One number, or one a claim.
+        futility: m2, at least the level: "the form is below m2" can be shown as well. One number, or one per claim.
         sides: "two" for futility at the level itself.
-        odds: Whether the forms are of the log odds of rates.
-        names: Of the claims, then of their opposites; by default made of the names of the arms.
-        independent: Whether each claim is about an arm of its own with independent results. Their e-values are then
-            multiplied, which shows more where most claims are true. (No bets towards a budget.)
-        lower_is_better: How claims about two arms read: `mu_c - mu_a > m` is "a is below c by more than m".
+        odds: Whether the forms apply to the log odds of rates.
+        names: Names of the claims, then of their opposites; by default built from the names of the arms.
+        independent: Whether each claim is about a different arm with independent results. Their e-values are then
+            multiplied, which shows more if most claims are true. (Excludes budget bets.)
+        lower_is_better: How claims about two arms read: `mu_c - mu_a > m` becomes "a is below c by more than m".
 
     >>> doses = Claims.against_control(["placebo", "75mg", "300mg"], control="placebo", margin=0.1)
     >>> doses.answer([0.36, 0.40, 0.54]).tolist()
@@ -113,10 +112,10 @@ class Claims(HalfspaceQuestion):
         weights: ArrayLike = 1.0,
         lower_is_better: bool = False,
     ) -> Claims:
-        """Every other arm exceeds the control (or each of several) by more than a margin: a difference, or a ratio.
+        """Claims that every other arm exceeds the control (or each of several) by a margin, as a difference or a ratio.
 
-        Where lower is better, every other arm is below the control: by more than a difference, or with less than 1/r
-        of its mean or of its odds.
+        If lower is better, every other arm is below the control: by more than a difference, or with less than 1/r of
+        its mean or odds.
         """
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
@@ -128,7 +127,7 @@ class Claims(HalfspaceQuestion):
             raise InputError("All arms are controls: there is nothing to compare with them.")
         unit = np.eye(number)
         duels = [(i, c) for i in others for c in controls]
-        better = [(c, i) for i, c in duels] if lower_is_better else duels  # whose mean is the larger one
+        better = [(c, i) for i, c in duels] if lower_is_better else duels  # pairs whose first arm has the larger mean
         if scale != "difference" and not margin > 0:
             raise InputError(f"The margin is {margin:g}, but a ratio must be positive; 1 means no difference.")
         if scale == "ratio":
@@ -146,7 +145,7 @@ class Claims(HalfspaceQuestion):
 
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0, lower_is_better: bool = False) -> Claims:
-        """Every arm is better than every other one by more than a margin: as much of the ranking as can be shown."""
+        """Claims that each arm beats each other by more than a margin: all of the ranking that can be shown."""
         names, number = name_or_count(arms)
         unit = np.eye(number)
         forms = np.array([unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)])
@@ -164,10 +163,10 @@ class Claims(HalfspaceQuestion):
         independent: bool = False,
         lower_is_better: bool = False,
     ) -> Claims:
-        """Every arm is above a level (below, where lower is better), whatever the dependence between arms.
+        """Claims that each arm is above a level (below, if lower is better), whatever the dependence between arms.
 
-        With two sides also that it is not; with `futility`, at least the level (at most, where lower is better), also
-        that it is below (above) that.
+        With two sides, also that it is not; with `futility`, a level that is at least as high (low, if lower is
+        better), also that it is below (above) that one.
         """
         names, number = name_or_count(arms)
         sign = -1.0 if lower_is_better else 1.0
@@ -183,7 +182,7 @@ class Claims(HalfspaceQuestion):
 
     @classmethod
     def from_shorthand(cls, fields: Facts) -> Claims | None:
-        """Claims that are described by a control and the number of arms in place of forms.
+        """The claims that a control and the number of arms describe in place of forms.
 
         >>> Claims.from_shorthand({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
         [0.1, 0.1]
@@ -205,7 +204,7 @@ class Claims(HalfspaceQuestion):
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
     def claim_texts(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Each claim in words, then each opposite: by their own names, or else with the names of the arms."""
+        """Each claim in words, then each opposite: by name if they have one, else by the arms."""
         numbered = self._describe([str(i) for i in range(self.forms.shape[1])])
         own = zip(self.names, numbered, self._describe(names), strict=True)
         return tuple(words if name == plain else name for name, plain, words in own)
@@ -214,7 +213,7 @@ class Claims(HalfspaceQuestion):
         return replace(self, names=tuple(self._describe(names))) if names else self
 
     def _describe(self, names: Sequence[str]) -> list[str]:
-        """Each claim, then each opposite, by the names of the arms."""
+        """Each claim, then each opposite, built from the names of the arms."""
         claims = list(zip(self.forms, self.levels, strict=True))
         lower = self.lower_is_better
         words = [describe_claim(*each, self.odds, names, lower) for each in claims]
@@ -230,14 +229,14 @@ class Claims(HalfspaceQuestion):
         return self.levels if self.futility is None else np.asarray(self.futility)
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """The shortest name of each claim: its arm, where no other claim is about it."""
+        """The shortest label of each claim: the name of its arm, if no other claim is about it."""
         forms, words = self.merits(self.forms), list(self.claim_texts(names)[: self.number])
         first = [int(np.argmax(form)) for form in forms]
         several = len(set(first)) < len(first) or (forms.max(axis=-1) <= 0).any()
         return words if several or words != self._describe(names)[: self.number] else [names[i] for i in first]
 
     def with_arm(self, names: Sequence[str]) -> Claims:
-        """One claim more, of an arm that joins as the last of these names: it beats the control by the same margin.
+        """These claims and one more: that the arm which joins, the last name, beats the control by the same margin.
 
         >>> Claims.against_control(3, 0, 0.1).with_arm(["a", "b", "c", "d"]).forms[-1].tolist()
         [-1.0, 0.0, 0.0, 1.0]
@@ -263,7 +262,7 @@ class Claims(HalfspaceQuestion):
         return Statements(self.forms, self.levels, lower_is_better=self.lower_is_better).means_with_lead(means, lead)
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """The options that give just these claims, where all are against one control."""
+        """The options that produce exactly these claims, if all are against one control."""
         form, level = self.forms[0], float(self.levels[0])
         controls = np.flatnonzero((self.merits(self.forms) < 0).all(axis=0)).tolist()
         scale: Scale = "odds-ratio" if self.odds else "difference" if form.min() == -1 else "ratio"
@@ -301,7 +300,7 @@ class Claims(HalfspaceQuestion):
 
     @property
     def number(self) -> int:
-        """How many claims there are, J."""
+        """J, the number of claims."""
         return len(self.forms)
 
     @property
@@ -310,7 +309,7 @@ class Claims(HalfspaceQuestion):
 
     @cached_property
     def lines(self) -> Statements:
-        """All that can be shown: the claims, then their opposites."""
+        """Everything that can be shown: the claims, then their opposites."""
         if not self.opposites:
             return Statements(self.forms, self.levels)
         return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -self._futility_levels))
@@ -319,7 +318,7 @@ class Claims(HalfspaceQuestion):
         self.lines.check(arms)
 
     def values(self, means: ArrayLike) -> Floats:
-        """The forms at these means, each less its level; for the opposites, what they hold by. (K)->(L)"""
+        """The forms at these means minus their levels; for opposites, the amounts by which they hold. (K)->(L)"""
         found = finite(means)
         if self.odds:
             with np.errstate(divide="ignore"):
@@ -327,10 +326,10 @@ class Claims(HalfspaceQuestion):
         return self.lines.heights(found)
 
     def holds(self, means: ArrayLike) -> Bools:
-        """The claims that may be shown at these means: a form on its level is not above it, nor below a futility
-        margin.
+        """The claims that are true at these means: a form on its level is not above it, nor below a futility margin.
 
-        Where the margin is the level itself, or sides are two, the opposite is "not above it": one of the two is true.
+        If the margin is the level itself, or `sides` is "two", the opposite is "not above the level": one of the two is
+        true.
         """
         found = finite(means)
         away = self.values(found)
@@ -357,11 +356,11 @@ class Claims(HalfspaceQuestion):
         return self._linear().pieces(arms)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every line that is in the answer as it is, every other one turned round."""
+        """The half-space of each claim in the answer, and the complement of each other."""
         return self._linear().halfspaces(answer, arms)
 
     def bets(self, runs: tuple[int, ...]) -> Halfspaces:
-        """The half-spaces that are bet on: every claim and opposite, in every run. (L, S)"""
+        """The half-spaces that are bet on: of every claim and opposite, in every run. (L, S)"""
         found = self._bets
         arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
         if found.factors is None:
@@ -378,7 +377,7 @@ class Claims(HalfspaceQuestion):
         return found
 
     def _distances(self, answer: Answer, means: Floats) -> tuple[Floats, Floats]:
-        """Claims that are not in the answer need not be shown to be wrong."""
+        """Distances as usual, but infinite for claims outside the answer, whose falsehood need not be shown."""
         forms, distances = super()._distances(answer, means)
         return forms, np.where(answer, distances, np.inf)
 
@@ -415,7 +414,7 @@ def describe_claim(form: Floats, level: float, odds: bool, names: Sequence[str],
 
 
 def describe_scale(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
-    """The quantity that the size of a claim measures, where it is neither a mean nor the difference in its words."""
+    """The quantity that a claim is about, if it is neither a mean nor the difference named in its text."""
     if odds:
         return ODDS
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
@@ -427,12 +426,12 @@ def describe_scale(form: Floats, level: float, odds: bool, names: Sequence[str])
 def describe_opposite(
     form: Floats, end: float, level: float, odds: bool, names: Sequence[str], lower_is_better: bool = False
 ) -> str:
-    """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
+    """The opposite of a claim: the form is below `end`, or, if that is the level of the claim itself, not above it."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
         high, low = names[plus[0]], names[minus[0]]
         denied = f"{low} is not below {high}" if lower_is_better else f"{high} does not beat {low}"
-        if end == level < 0 and not odds:  # of not being worse by a margin
+        if end == level < 0 and not odds:  # the opposite of a claim of non-inferiority
             a, b = (low, high) if lower_is_better else (high, low)
             return f"{a} is worse than {b} by {-end:g} or more"
         if end == 0:
@@ -447,7 +446,7 @@ def describe_opposite(
 
 
 def _one_each(values: Any, number: int, what: str) -> Floats:
-    """One number for each claim, given once for all or one by one."""
+    """One number per claim, from a single number or a list."""
     try:
         array = np.asarray(values, dtype=np.float64)
         array = np.broadcast_to(array, (number,)).copy()
@@ -459,7 +458,7 @@ def _one_each(values: Any, number: int, what: str) -> Floats:
 
 
 def _read_shorthand(fields: Facts) -> Plain:
-    """The arguments of `Claims.against_control` that plain data or words on a command line stand for."""
+    """The arguments of `Claims.against_control` in plain data or in the words of the command line."""
     known = ("arms", "control", "margin", "futility", "sides", "scale", "weights", "lower_is_better")
     for key in fields:
         if key not in known:

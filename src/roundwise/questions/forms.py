@@ -1,4 +1,4 @@
-"""Questions that users state as linear forms of the means: which statements hold, and which score is the largest?"""
+"""Questions stated as linear forms of the means: which statements hold, and which score is the largest?"""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ from roundwise.solvers.halfspaces import Halfspaces, Pieces, pack_forms, range_o
 class Statements(SidesQuestion):
     """Which of the statements `forms[j] . means > levels[j]` hold? The answer is a mask over the statements.
 
-    With a tolerance a statement may be said to hold or not where its form is within it of the level.
-    `names` are the names of the statements in reports. With `lower_is_better` every statement compares an arm with one
-    control, `control - arm > level`: it reads "the arm is below the control".
+    A statement whose form is within the tolerance of its level may be answered either way. With `lower_is_better` every
+    statement compares an arm with one control, as `control - arm > level`, and reads "the arm is below the control".
 
     Args:
         forms: The coefficients of each statement, one row per statement.
         levels: The level of each statement.
         names: Names of the statements in reports.
         tolerance: Statements whose form is within this of the level may be answered either way.
-        lower_is_better: Whether statements are that forms lie below their levels.
+        lower_is_better: Whether statements say that an arm is below the control.
 
     >>> beats_control = Statements.against_control(arms=3, control=0, margin=0.1)
     >>> beats_control.answer([1.0, 1.05, 1.3]).tolist()
@@ -83,7 +82,7 @@ class Statements(SidesQuestion):
         tolerance: float = 0.0,
         lower_is_better: bool = False,
     ) -> Statements:
-        """Which arms beat the control (or are below it) by more than a margin? The arms are named, or only counted.
+        """Which arms beat the control (or are below it) by more than a margin? Arms are given by name or by number.
 
         >>> Statements.against_control(["placebo", "10 mg", "20 mg"], "placebo", margin=0.5).names
         ('10 mg beats placebo by more than 0.5', '20 mg beats placebo by more than 0.5')
@@ -100,7 +99,7 @@ class Statements(SidesQuestion):
 
     @classmethod
     def ranking(cls, arms: int, tolerance: float = 0.0) -> Statements:
-        """Which arm of each pair is better, that is, the full ranking."""
+        """Which arm of each pair is better? That is, the full ranking."""
         pairs = list(itertools.combinations(range(arms), 2))
         forms = np.array([np.eye(arms)[i] - np.eye(arms)[j] for i, j in pairs])
         return cls(forms, np.zeros(len(pairs)), tuple(f"{i} above {j}" for i, j in pairs), tolerance)
@@ -120,7 +119,7 @@ class Statements(SidesQuestion):
         return Pieces(len(self.forms), max(len(arms) for arms in self._arms_of_forms()))
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every statement that holds as it is, every other one turned round; less the tolerance."""
+        """The half-space of each true statement and the complement of each other, widened by the tolerance."""
         signs = np.where(answer, 1.0, -1.0)
         forms = signs[..., None] * self.forms
         return pack_forms(forms, signs * self.levels - self.tolerance, max(len(arms) for arms in self._arms_of_forms()))
@@ -174,7 +173,7 @@ class Statements(SidesQuestion):
 class Largest(ScoreQuestion):
     """Which of the scores `forms[j] . means + offsets[j]` is largest, or smallest if `lower_is_better`? Its index.
 
-    With a tolerance any score is right that is within it of the largest.
+    Any score within the tolerance of the largest is right.
 
     Args:
         forms: The coefficients of each score, one row per score.
@@ -253,12 +252,12 @@ class Largest(ScoreQuestion):
 
 
 def count_and_list(names: Sequence[str], kind: str) -> str:
-    """How many there are, and the first of them."""
+    """The number of names and the first few of them."""
     return f"{len(names)} {kind}s ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''})"
 
 
 def check_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:
-    """The forms as an array with a coefficient for each arm, and a name each; an InputError for others."""
+    """The forms as an array with a coefficient per arm, and a name for each; an InputError if they are invalid."""
     try:
         array = np.asarray(forms, dtype=np.float64)
     except ValueError:
@@ -283,13 +282,13 @@ def check_scale(what: str, form: Floats) -> None:
 
 
 def check_arm_count(forms: Floats, arms: int) -> None:
-    """Raise an InputError unless there are as many arms as coefficients."""
+    """Raise an InputError unless there is one coefficient per arm."""
     if forms.shape[1] != arms:
         raise InputError(f"The question has coefficients for {forms.shape[1]} arms, but there are {arms} arms.")
 
 
 def find_control(forms: Floats) -> int | None:
-    """The arm that every other one is compared with by a difference, if that is what the forms do. (m, K)"""
+    """The arm that all others are compared with by a difference, if the forms do that. (m, K)"""
     arms = forms.shape[1]
     if len(forms) != arms - 1 or not (forms < 0).any(axis=1).all():
         return None
@@ -300,12 +299,12 @@ def find_control(forms: Floats) -> int | None:
 
 
 def find_margin(levels: Floats) -> float | None:
-    """The one level of all forms; None where they differ."""
+    """The common level of all forms; None if they differ."""
     return float(levels[0]) if np.ptp(levels) == 0 else None
 
 
 def name_or_count(arms: int | Sequence[str]) -> tuple[list[str], int]:
-    """The names of the arms, none if they are only counted, and how many there are."""
+    """The names of the arms, empty if only their number is given, and their number."""
     if isinstance(arms, int | np.integer):
         return [], int(arms)
     names = [str(each) for each in arms]

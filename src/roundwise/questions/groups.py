@@ -22,11 +22,10 @@ from roundwise.solvers.halfspaces import Complexity, Family, pairs
 class BestGroup(Question):
     """Which group has the arm with the largest mean, or the smallest if `lower_is_better`? The answer is its index.
 
-    It is enough that one arm of a group beats every arm of all other groups: which arm of its own group is the best
-    need not be known.
+    One arm that beats every arm of all other groups is enough: the best arm within the group need not be known.
 
     Args:
-        groups: Of each arm the name of its group.
+        groups: The name of the group of each arm.
         lower_is_better: Whether the smallest mean is sought.
 
     >>> question = BestGroup(("new", "new", "old"))
@@ -71,7 +70,7 @@ class BestGroup(Question):
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min over b outside and over x of [sum_a N_a (mu_a - x)_+^2 + N_b (x - mu_b)_+^2] / (2 sigma^2).
 
-        a are the arms of the group: all that exceed b must be brought to one value with it (docs/paper.md).
+        Arms a of the group that exceed b must be moved to one value x with it (docs/paper.md).
         """
         merits, pulls = np.broadcast_arrays(self._merits(means), np.asarray(counts, dtype=np.float64))
         mine = self.in_group(self.group_of_arm[merits.argmax(axis=-1)])
@@ -86,10 +85,10 @@ class BestGroup(Question):
 
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* and w*: those of its best arm against the arms of all other groups (docs/paper.md).
+        """T* and w* of the group's best arm against the arms of all other groups (docs/paper.md).
 
-        No sample of another arm of the group helps as much as one of its best. Over a ball all gaps shrink by twice the
-        radius, as for the best arm.
+        A sample of another arm of the group never helps as much as one of the best. Over a ball all gaps shrink by
+        twice the radius, as for the best arm.
         """
         merits = self._merits(means)
         mine = self.in_group(self.answer(means))
@@ -125,7 +124,7 @@ class BestGroup(Question):
         return means + self.sign * np.where(np.arange(means.size) == 0, lead, 0.0)
 
     def lead_patterns(self, arms: int) -> Floats:
-        """Any arm is the best."""
+        """One pattern for each arm that may be the best."""
         return self.sign * np.eye(arms)
 
     def cli_options(self, names: Sequence[str]) -> list[str]:

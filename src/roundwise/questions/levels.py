@@ -1,4 +1,4 @@
-"""How the means lie to a level: which are above it, or below? (the thresholding bandit problem) Is any?"""
+"""Questions about a level: which means are above it, or below (the thresholding bandit problem), and is any?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, Pieces,
 
 @dataclass(frozen=True)
 class LevelQuestion(Question):
-    """A question about a level of the means."""
+    """A question that compares the means with a level."""
 
     level: float  # tau
     tolerance: float = 0.0  # epsilon
@@ -43,14 +43,14 @@ class LevelQuestion(Question):
         check_tolerance(self.tolerance)
 
     def check_range(self, low: float, high: float) -> None:
-        """Means must be possible on either side, beyond the tolerance."""
+        """Means must be possible on either side of the level, beyond the tolerance."""
         super().check_range(low, high)
         room = not self.tolerance or low < self.level - self.tolerance <= self.level + self.tolerance < high
         check_open(f"The level is {self.level:g} with a tolerance of {self.tolerance:g}", room, low, high)
 
     @property
     def side_text(self) -> str:
-        """The side of the level that is asked about."""
+        """The side of the level that the question asks about."""
         return "below" if self.lower_is_better else "above"
 
     def level_text(self, wording: Wording) -> str:
@@ -58,7 +58,7 @@ class LevelQuestion(Question):
         return f"{wording.value(self.level)}{wording.near(self.tolerance)}"
 
     def level_costs(self, means: Floats, family: Family) -> Floats:
-        """KL from each mean to where "above", and "below", is wrong of it; 0 where it is wrong already. (K)->(2, K)"""
+        """KL to the nearest mean at which "above", and "below", is wrong; 0 if it already is. (K)->(2, K)"""
         found = []
         for sign in (1.0, -1.0):
             border = self.level - sign * self.tolerance
@@ -71,7 +71,7 @@ class LevelQuestion(Question):
 class Above(LevelQuestion, SidesQuestion):
     """Which arms have a mean above the level, or below it if `lower_is_better`? The answer is a mask over the arms.
 
-    With a tolerance an arm whose mean is within it of the level may be on either side.
+    An arm whose mean is within the tolerance of the level may be put on either side.
 
     Args:
         level: The level with which means are compared.
@@ -95,7 +95,7 @@ class Above(LevelQuestion, SidesQuestion):
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """min_i N_i (|mu_i - level| + tolerance)^2 / (2 sigma^2): of the nearest sides, which have most."""
+        """min_i N_i (|mu_i - level| + tolerance)^2 / (2 sigma^2), the most of any answer."""
         away = np.abs(finite(means) - self.level) + self.tolerance
         return np.asarray((np.asarray(counts) * away * away).min(axis=-1) / (2 * sigma**2))
 
@@ -107,7 +107,7 @@ class Above(LevelQuestion, SidesQuestion):
 
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
-        """T~* = sum_i 1/KL(mu_i, level), less the tolerance."""
+        """T~* = sum_i 1/KL(mu_i, level); with a tolerance the level moves away by it."""
         return _share(1 / self.level_costs(family.clip_means(finite(means)), family).max(axis=0))
 
     floor = Question.floor  # the complexity itself has a closed form
@@ -128,11 +128,11 @@ class Above(LevelQuestion, SidesQuestion):
         return f"Which of {len(names)} arms have a {wording.mean} {self.side_text} {self.level_text(wording)}?"
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """Half of the arms are this much better than the level, the others this much worse."""
+        """Half of the arms lie above the level by the lead, the others below it by the lead."""
         return means + self.sign * np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """The level; with a tolerance and one right set a point that far beyond it, else none."""
+        """The level; with a tolerance and one right set, a point that far beyond it; otherwise None."""
         if not self.tolerance:
             return np.full(means.shape, self.level)
         if self.count_right_answers(means) > 1 or (constant and self.answer(means).any() != self.answer(means).all()):
@@ -142,7 +142,7 @@ class Above(LevelQuestion, SidesQuestion):
 
 @dataclass(frozen=True)
 class SomeBeyond(LevelQuestion):
-    """Is any mean beyond the level? Yes (True) or no. Written for "below"; "above" is its mirror image, all negated."""
+    """Is any mean beyond the level? Yes (True) or no. Written for "below"; "above" negates everything."""
 
     has_border = True
 
@@ -152,7 +152,7 @@ class SomeBeyond(LevelQuestion):
         return -self.sign
 
     def _sides(self, means: ArrayLike) -> tuple[Floats, float]:
-        """The means and the level as for "below"."""
+        """The means and the level, negated for "above"."""
         return self.side * finite(means), self.side * self.level
 
     def answer(self, means: ArrayLike) -> Answer:
@@ -178,7 +178,7 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
-        """T of yes and of no: with no, all arms lie above the level less the tolerance."""
+        """T of yes and of no. To show "no" is to show that all arms lie above the level minus the tolerance."""
         _, right = self.right_answers(means)
         both = [each.value for each in self._both(means, 0.0, np.array([sigma]))]
         return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)
@@ -193,8 +193,8 @@ class SomeBeyond(LevelQuestion):
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """Yes: sum_i N_i (level - mu_i)_+^2 / (2 sigma^2); no: min_i N_i (mu_i - level)_+^2 / (2 sigma^2).
 
-        (For yes the alternative is one polyhedron, all means at the level or above: docs/paper.md.) One of them is 0;
-        with a tolerance, by which the level moves in favour of each, the larger counts.
+        (The alternative of yes is one polyhedron: all means at or above the level, docs/paper.md.) One of the two is 0;
+        with a tolerance, which moves the level in favour of each answer, the larger one counts.
         """
         yes, no = self._for_both(counts, means)
         return np.asarray(np.maximum(yes, no) / (2 * sigma**2))
@@ -205,16 +205,16 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def complexity_with_sigmas(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
-        """Yes: 2 (sigma_i / (level - mu_i))^2, all on the arm that needs least; no: as for all arms above it.
+        """Yes: 2 (sigma_i / (level - mu_i))^2, with all samples on the arm that needs the fewest; no: as for `Above`.
 
-        Over a ball: the complexity at means + radius for yes, at means - radius for no. With a tolerance, by which the
-        level moves in favour of each, the smaller counts.
+        Over a ball: the complexity at means + radius for yes, at means - radius for no. With a tolerance, which moves
+        the level in favour of each answer, the smaller one counts.
         """
         return easier_complexity(*self._both(means, radius, sigmas))
 
     @quiet
     def _both(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> tuple[Complexity, Complexity]:
-        """T* and w* of showing yes, and of showing no; infinite where that cannot be shown."""
+        """T* and w* of showing yes, and of showing no; infinite if it cannot be shown."""
         seen, level = self._sides(means)
         scales, largest = sigmas / sigmas.max(), float(sigmas.max())
         shrunk = column(radius) * scales
@@ -232,7 +232,7 @@ class SomeBeyond(LevelQuestion):
 
     @quiet
     def family_complexity(self, means: ArrayLike, family: Family) -> Complexity:
-        """Yes: 1/KL, all on the arm with the largest divergence from the level; no: sum_i 1/KL."""
+        """Yes: 1/KL, with all samples on the arm with the largest divergence from the level; no: sum_i 1/KL."""
         return easier_complexity(*self._both_in_family(family.clip_means(finite(means)), family))
 
     @quiet
@@ -247,22 +247,22 @@ class SomeBeyond(LevelQuestion):
         return _show_one(1 / yes.max(axis=-1), yes), _share(1 / no)
 
     def means_with_lead(self, means: Floats, lead: float) -> Floats:
-        """One arm is so much lower, all others so much higher."""
+        """One arm lies beyond the level by the lead, and all others on the other side by the lead."""
         found = self.side * means + lead
         found[0] -= 2 * lead
         return self.side * found
 
     def lead_patterns(self, arms: int) -> Floats:
-        """Yes and no are as likely: one arm is beyond the level, any of them, or none."""
+        """Yes and no are equally likely: any one arm is beyond the level, or none is."""
         return self.side * (1.0 - 2.0 * np.concatenate([np.eye(arms), np.zeros((arms, arms))]))
 
     def easier_side(self, means: Floats) -> float:
         return -self.side if self.answer(means) else self.side
 
     def border_point(self, means: Floats, constant: bool) -> Floats | None:
-        """The level; if the smallest mean is below it, only that arm needs to move: T* depends on nothing else.
+        """The level; if the smallest mean is below it, only that arm moves, since T* depends on no other.
 
-        With a tolerance and one right answer the level moves by it; if both are right, there is none.
+        With a tolerance and one right answer the level moves by the tolerance; None if both are right.
         """
         if self.count_right_answers(means) > 1:
             return None
@@ -277,7 +277,7 @@ class SomeBeyond(LevelQuestion):
 class MinimumBelow(SomeBeyond):
     """Is the smallest mean below the level? The answer is yes (True) or no.
 
-    With a tolerance both are right where the smallest mean is within it of the level.
+    Both answers are right while the smallest mean is within the tolerance of the level.
 
     Args:
         level: The level with which the smallest mean is compared.
@@ -338,12 +338,12 @@ def _show_all_arms(distances: Floats, sigmas: Floats) -> Complexity:
 
 
 def _share(needs: Floats) -> Complexity:
-    """All arms must be shown, and arm i needs this many results. (K)->(),(K)"""
+    """The complexity and shares if every arm must be shown and arm i needs this many results. (K)->(),(K)"""
     amount = total(needs)
     return complexity_where(np.asarray(np.isfinite(amount)), amount, needs / amount[..., None])
 
 
 def _show_one(value: Floats, merits: Floats) -> Complexity:
-    """One arm must be shown, the one with the largest merit. (),(K)->(),(K)"""
+    """The complexity and shares if one arm must be shown, the one with the largest merit. (),(K)->(),(K)"""
     first = merits == merits.max(axis=-1, keepdims=True)
     return complexity_where(np.asarray(np.isfinite(value)), value, first / total(first)[..., None])

@@ -1,7 +1,7 @@
 """Any question whose answers are intersections of half-spaces, asked of arms with features: mu = X theta.
 
-A pull of one arm then informs about others. All is as without features, with the least-squares estimate in place of the
-means and a.lambda > b of the means read as (X'a).theta > b (docs/linear.md).
+A pull of one arm then informs about others. Everything works as without features, with the least-squares estimate in
+place of the empirical means, and with a.lambda > b read as (X'a).theta > b (docs/linear.md).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from roundwise.solvers.halfspaces import Complexity, Halfspaces
 
 @dataclass(frozen=True, eq=False)
 class Linear(HalfspaceQuestion):
-    """A question asked of arms with features: the mean of arm i is features[i] . theta, theta unknown.
+    """A question asked of arms with features: the mean of arm i is features[i] . theta, with an unknown theta.
 
     Args:
         question: The question about the arms' means.
-        features: The features of each arm, one row per arm; means are linear in them.
+        features: The features, one row per arm; means are linear in them.
 
     >>> from roundwise.questions import BestArm
     >>> question = Linear(BestArm(), [[1, 0], [0, 1], [0.9, 0.2]])
@@ -68,7 +68,7 @@ class Linear(HalfspaceQuestion):
             raise InputError(f"There are {arms} arms, but features of {len(self.features)}: give one row each.")
 
     def check_range(self, low: float, high: float) -> None:
-        """Means must be unbounded: a linear model does not keep them in a range."""
+        """Means must be unbounded, since a linear model does not keep them in a range."""
         if np.isfinite([low, high]).any():
             raise InputError(
                 "Arms with features go with normal or sub-Gaussian results: a linear model does not keep "
@@ -105,7 +105,7 @@ class Linear(HalfspaceQuestion):
     def _answer_complexity(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
         """T* = min_w max_j 2 sigma^2 c_j'V(w)^-1 c_j / d_j^2; over a ball distances shrink by radius |a_j|_1.
 
-        With a sigma for each arm results of arm i count as 1/sigma_i^2.
+        If each arm has its own sigma, results of arm i have weight 1/sigma_i^2.
         """
         forms, distances, lengths = self._directions(answer, self._projected(means))
         distances = distances - radii[:, None] * lengths
@@ -117,16 +117,16 @@ class Linear(HalfspaceQuestion):
         return Complexity(value, weights)
 
     def _answer_floor(self, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Floats:
-        """max_j 2 sigma^2 |c_j|^2 / d_j^2 in orthonormal features, as if every arm had the smallest deviation.
+        """max_j 2 sigma^2 |c_j|^2 / d_j^2 in orthonormal features, with the smallest sigma for every arm.
 
-        For c'V(w)^-1 c >= |c|^2 whatever the weights.
+        It is a lower bound since c'V(w)^-1 c >= |c|^2 for all weights.
         """
         forms, distances, lengths = self._directions(answer, self._projected(means))
         distances = distances - radii[:, None] * lengths
         needs = 2 * sigmas.min() ** 2 * total(forms * forms) / distances**2
         return np.where(distances > 0, needs, np.inf).max(axis=-1)
 
-    family_complexity = Question.family_complexity  # there is none
+    family_complexity = Question.family_complexity  # none is known
     family_complexities = Question.family_complexities
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
@@ -142,11 +142,11 @@ class Linear(HalfspaceQuestion):
         return self.question.halfspace_texts(answer, names, wording)
 
     def cli_options(self, names: Sequence[str]) -> None:
-        """It takes a file."""
+        """None: a linear question is given as a file."""
         return
 
     def border_point(self, means: Floats, constant: bool) -> None:
-        """None is known."""
+        """None: no border point is known."""
         return
 
     @quiet
@@ -163,18 +163,18 @@ class Linear(HalfspaceQuestion):
         return np.stack(found).reshape((-1, *runs))
 
     def _directions(self, answer: Answer, means: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of each half-space: c in orthonormal features, its distance, and |a|_1. (R,P,r), (R,P), (R,P)"""
+        """For each half-space: c in orthonormal features, its distance, and |a|_1. (R,P,r), (R,P), (R,P)"""
         pieces = self.question.halfspaces(answer, means.shape[-1])
         dense = pieces.dense(means.shape[-1])
         dense = np.broadcast_to(dense, (len(means), *dense.shape[-2:]))
         terms = dense * means[:, None, :]
         distances = total(terms) - pieces.offsets
-        rounding = 1e-13 * (np.abs(terms).sum(axis=-1) + np.abs(pieces.offsets))  # ties must stay ties
+        rounding = 1e-13 * (np.abs(terms).sum(axis=-1) + np.abs(pieces.offsets))  # a tie must remain a tie
         distances = np.where(np.abs(distances) <= rounding, 0.0, distances)
         return dense @ self.basis, distances, np.abs(dense).sum(axis=-1)
 
     def _projected(self, means: Floats) -> Floats:
-        """The means of the model nearest to these."""
+        """The nearest means that the model allows."""
         self.check(means.shape[-1])
         rows = means.reshape(-1, 1, means.shape[-1])
         return ((rows @ self.basis) @ self.basis.T).reshape(means.shape)

@@ -1,4 +1,4 @@
-"""Lower bounds on the mean number of samples of delta-correct algorithms (docs/bounds.md)."""
+"""Lower bounds on the expected number of samples of delta-correct algorithms (docs/bounds.md)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
     >>> round(float(sample_lower_bound(200.0, 0.05)), 1)
     530.0
     """
-    least = max(0.0, 1 - 2 * delta) * math.log((1 - delta) / delta)  # kl(delta, 1 - delta); nothing to show past 1/2
+    least = max(0.0, 1 - 2 * delta) * math.log((1 - delta) / delta)  # kl(delta, 1 - delta); no bound beyond delta = 1/2
     return np.asarray(complexity, dtype=np.float64) * least
 
 
 def shared_lower_bound(complexities: ArrayLike, delta: float, ways: ArrayLike | None = None) -> Floats:
-    """The lower bound where several answers i are right, from their T_i (nan for those that are wrong). (answers)->()
+    """The lower bound for several right answers i, from T_i (nan for wrong answers). (answers)->()
 
-    There may be more right answers (`ways`) than are listed: those count as the easiest one, which keeps it a bound.
+    Right answers beyond those listed (`ways` in all) count as the easiest one, which keeps the bound valid.
 
     Any algorithm has E[tau] >= T_i kl(P(i), delta) for each of them, and the P(i) add up to 1 - delta or more
-    (docs/bounds.md): the bound is the x with sum_i max{p: kl(p, delta) <= x/T_i} = 1 - delta. The sum is concave in
-    x, so Newton's method from T_min kl((1 - delta)/number, delta) rises to it: no iterate is above.
+    (docs/bounds.md): the bound is the x with sum_i max{p: kl(p, delta) <= x/T_i} = 1 - delta. The sum is concave in x,
+    so Newton's method from T_min kl((1 - delta)/number, delta) rises to it: no iterate is above.
 
     >>> round(float(shared_lower_bound([200.0, np.nan], 0.05)), 1)  # one right answer
     530.0

@@ -1,7 +1,7 @@
 """Which k arms have the largest means, or the smallest?
 
-With a tolerance several sets are right. A set S has as much evidence as its weakest pair, min over a in S and b not of
-cost(a, b), and the one with the most counts.
+With a tolerance several sets may be right. The evidence of a set S is that of its weakest pair, min of cost(a, b) over
+a in S and b outside; the set with the most evidence counts.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, NormalFamily, Pieces, complexity_where
 from roundwise.solvers.sparse_pairs import solve_pairs
 
-FEW_PAIRS = 2000  # of 0/1 results and counts, up to which all pairs are solved for at once,
-MOST_PAIRS = 10**6  # and of normal rewards
+FEW_PAIRS = 2000  # solve for all pairs at once up to this number, for 0/1 results and counts,
+MOST_PAIRS = 10**6  # and up to this one for normal rewards
 
 
 @dataclass(frozen=True)
 class TopK(RankingQuestion):
     """Which k arms have the largest means, or the smallest if `lower_is_better`? The answer is a mask over the arms.
 
-    With a tolerance a set is right if no arm outside exceeds an arm inside by more than that.
+    A set is right if no arm outside exceeds an arm inside by more than the tolerance.
 
     Args:
         k: The number of arms to find.
@@ -80,7 +80,7 @@ class TopK(RankingQuestion):
         return chosen
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether no arm outside exceeds one inside by more than the tolerance; or it is the answer."""
+        """Whether it is the answer, or no arm outside exceeds one inside by more than the tolerance."""
         if not self.tolerance:
             return np.asarray((answer == self.answer(means)).all(axis=-1))
         means = self._merits(means)
@@ -99,7 +99,7 @@ class TopK(RankingQuestion):
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min over a in the top, b not, of (mu_a - mu_b)^2 / (2 sigma^2 (1/N_a + 1/N_b)) (Lemma A.9).
 
-        With a tolerance: the largest over sets, of mu_a - mu_b + tolerance in place of the difference.
+        With a tolerance: the maximum over sets, with mu_a - mu_b + tolerance in place of the difference.
         """
         if self.tolerance:
             return np.asarray(self._supported(counts, self._merits(means))[1] / (2 * sigma**2))
@@ -110,7 +110,7 @@ class TopK(RankingQuestion):
         if self.k > means.shape[-1] - self.k:
             few, many = many, few
         least = np.full(means.shape[:-1], np.inf)
-        for j in range(means.shape[-1])[few]:  # the shorter side, so memory stays (runs, K)
+        for j in range(means.shape[-1])[few]:  # loop over the shorter side, which keeps memory at (runs, K)
             gaps = np.abs(means[..., j, None] - means[..., many])
             least = np.minimum(least, pair_costs(gaps, counts[..., j, None], counts[..., many]).min(axis=-1))
         return least / (2 * sigma**2)
@@ -145,7 +145,7 @@ class TopK(RankingQuestion):
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
-        """8 sigma^2 / gap^2: what the two arms at the border need alone."""
+        """8 sigma^2 / gap^2: the samples that the two arms at the border need on their own."""
         means = self._merits(means)
         border = means.shape[-1] - self.k
         ranked = np.partition(means, (border - 1, border), axis=-1)
@@ -157,7 +157,7 @@ class TopK(RankingQuestion):
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
         order = np.argsort(~answer, axis=-1, kind="stable")
-        last = max(order.ndim - 2, 0)  # of the axes of runs, if there are any: contiguous, also in what is found
+        last = max(order.ndim - 2, 0)  # runs contiguous, here and in what is taken
         found = np.moveaxis(order, -1, last).take(_grid(self.k, arms), axis=last)
         pieces = np.moveaxis(found, (last, last + 1), (-1, -2))[..., :: -1 if self.lower_is_better else 1]
         offsets = np.full_like(pieces[..., 0], 0.0 - self.tolerance, dtype=np.float64)
@@ -177,7 +177,7 @@ class TopK(RankingQuestion):
     def _supported(self, counts: ArrayLike, merits: Floats) -> tuple[Answer, Floats]:
         """The right set with the most evidence, given a tolerance, and that evidence for 2 sigma^2 = 1.
 
-        Of sets beyond the first MOST none is looked at, which is on the safe side. Mostly it is the top k.
+        Only the first MOST sets are considered, which is conservative. Usually the top k has the most evidence.
         """
         merits, counts = np.broadcast_arrays(merits, np.asarray(counts, dtype=np.float64))
         arms = merits.shape[-1]
@@ -198,7 +198,7 @@ class TopK(RankingQuestion):
 
 
 def _solve_sparse(means: Floats, inside: Bools, family: Family, sign: float) -> Complexity:
-    """Run by run; infinite where some arm outside is as good as one inside, or none is inside."""
+    """The complexity, run by run; infinite if some arm outside is as good as one inside, or none is inside."""
     values, weights = np.full(means.shape[:-1], np.inf), np.full(means.shape, 1.0 / means.shape[-1])
     for run in np.ndindex(means.shape[:-1]):
         mine, merits = inside[run], sign * means[run]
@@ -219,7 +219,7 @@ def _order(means: Floats) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=8)
 def _grid(inside: int, arms: int) -> NDArray[np.intp]:
-    """Each of the first with each of the others. (2, P)"""
+    """All pairs of one of the first `inside` arms with one of the others. (2, P)"""
     first, second = np.indices((inside, arms - inside), dtype=np.intp).reshape(2, -1)
     return np.stack([first, inside + second])
 
@@ -227,7 +227,7 @@ def _grid(inside: int, arms: int) -> NDArray[np.intp]:
 def top_sets(means: Floats, k: int, tolerance: float) -> Iterable[Bools]:
     """Every set of k arms that no arm outside exceeds by more than the tolerance; the top first. (K)
 
-    By the smallest mean of the set, at the place p in falling order: arms that exceed it by more must be in.
+    Enumerated by the rank p of the smallest mean in the set: arms that exceed it by more than the tolerance must be in.
     """
     order = np.argsort(-means, kind="stable")
     for p, (forced, others) in enumerate(_places(means[order], k, tolerance), k - 1):
@@ -240,7 +240,7 @@ def top_sets(means: Floats, k: int, tolerance: float) -> Iterable[Bools]:
 
 
 def count_top_sets(means: Floats, k: int, tolerance: float) -> float:
-    """How many such sets there are. (K)->()"""
+    """The number of sets that `top_sets` yields. (K)->()"""
     if not tolerance:
         return 1.0
     ranked = -np.sort(-means)
@@ -252,23 +252,23 @@ def count_top_sets(means: Floats, k: int, tolerance: float) -> float:
 
 
 def _places(ranked: Sequence[float] | Floats, k: int, tolerance: float) -> list[tuple[int, int]]:
-    """For each place p from k - 1 on: how many exceed that mean by more, and how many of the rest the set has."""
+    """For each rank p >= k - 1: how many means exceed it by more than the tolerance, and how many more are chosen."""
     values = np.asarray(ranked)
     forced = (values[None, :] > values[k - 1 :, None] + tolerance).sum(axis=-1)
     return [(int(each), k - 1 - int(each)) for each in forced]
 
 
-_ENTRIES = 2**20  # of matrices of pairs that are looked at together
+_ENTRIES = 2**20  # entries of pair matrices processed at a time
 
 
 def weakest_pair(inside: Bools, costs: Floats) -> Floats:
-    """min over a in the set and b not of cost(a, b). (K),(K,K)->()"""
+    """min over a in the set and b outside of cost(a, b). (K),(K,K)->()"""
     split = inside[..., :, None] & ~inside[..., None, :]
     return np.asarray(np.where(split, costs, np.inf).min(axis=(-2, -1)))
 
 
 def _improvable(needs: Bools, k: int) -> Bools:
-    """Whether some set of k arms may split no pair (a in, b out) where a `needs` b. (R,K,K)->(R)
+    """Whether there may be a set of k arms that splits no pair (a in, b out) in which a `needs` b. (R,K,K)->(R)
 
     An arm that needs k others, or an arm that needs it, is out; one that K - k others need, or that needs it, is in.
     """

@@ -1,9 +1,9 @@
-"""Designs for linear models: how well directions are known after pulls of arms with features, and the best pulls.
+"""Optimal designs for linear models: how precisely directions are known after given pulls, and the cheapest pulls.
 
-With features x_i and n_i pulls of arm i the least-squares estimate of c.theta has the variance c'V^-1 c (per unit of
-sigma^2), V = sum_i n_i x_i x_i'. Its inverse, 1/(c'V^-1 c) = min of v'Vv over v with c.v = 1, is a minimum of linear
-functions of n: concave, and of degree 1. So the least pulls that know several directions well enough are those of
-`interior_point`, with its certificate (docs/linear.md).
+With features x_i and n_i pulls of arm i, the least-squares estimate of c.theta has variance c'V^-1 c (per unit of
+sigma^2), where V = sum_i n_i x_i x_i'. Its inverse, the minimum of v'Vv over v with c.v = 1, is a minimum of linear
+functions of n, hence concave and homogeneous of degree 1. So `interior_point` finds the fewest pulls that estimate
+several directions precisely enough, with a certificate (docs/linear.md).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 from roundwise.solvers.interior_point import EXACT, CostDerivatives, solve_least_pulls
 
-ROUGH = 1e-3  # a certified gap that is enough for a plan
-_RIDGE = 1e-11  # of the mean eigenvalue of V, added so that directions never pulled are known not at all
-_ENTRIES = 2**21  # that are worked on at a time
+ROUGH = 1e-3  # a certified gap small enough for planning
+_RIDGE = 1e-11  # of the mean eigenvalue of V, added so that a direction without pulls has a huge but finite variance
+_ENTRIES = 2**21  # entries processed at a time
 
 
 class Directions(NamedTuple):
@@ -32,7 +32,7 @@ class Directions(NamedTuple):
         return Directions(self.features, self.forms[runs], self.needs[runs], self.possible[runs])
 
     def initial_pulls(self) -> Floats:
-        """Every arm alike."""
+        """Equal pulls."""
         return np.ones((len(self.forms), len(self.features)))
 
     def evaluate(self, pulls: Floats, prices: Floats) -> CostDerivatives:
@@ -55,14 +55,14 @@ class Directions(NamedTuple):
 
 
 def solve_design(features: Floats, forms: Floats, needs: Floats, gap: float = EXACT) -> tuple[Floats, Floats]:
-    """The least pulls with c_j'V^-1 c_j <= needs_j for all j of positive, finite need. (K,d),(R,P,d),(R,P)->(R),(R,K)
+    """The fewest pulls with c_j'V^-1 c_j <= needs_j for positive, finite needs. (K,d),(R,P,d),(R,P)->(R),(R,K)
 
-    Nothing where there is none.
+    No pulls in runs without such needs.
     """
     possible = np.isfinite(needs) & (needs > 0)
     amount, pulls = np.zeros(len(forms)), np.zeros((len(forms), len(features)))
     todo = np.flatnonzero(possible.any(axis=-1))
-    unit = np.where(possible, needs, np.inf).min(axis=-1, initial=np.inf)  # needs may be large or small together
+    unit = np.where(possible, needs, np.inf).min(axis=-1, initial=np.inf)  # needs may all be tiny or all be huge
     chunk = max(1, _ENTRIES // (len(features) * (forms.shape[1] + len(features))))
     for runs in (todo[i : i + chunk] for i in range(0, len(todo), chunk)):
         scaled = np.where(possible[runs], needs[runs] / unit[runs, None], 0.0)
@@ -72,14 +72,14 @@ def solve_design(features: Floats, forms: Floats, needs: Floats, gap: float = EX
 
 
 def information_matrix(features: Floats, pulls: Floats) -> Floats:
-    """V = sum_i n_i x_i x_i', and next to nothing. (K,d),(R,K)->(R,d,d)"""
+    """V = sum_i n_i x_i x_i' plus a negligible ridge. (K,d),(R,K)->(R,d,d)"""
     found = (features.T * pulls[:, None, :]) @ features
     size = np.trace(found, axis1=-2, axis2=-1) / features.shape[-1]
     return np.asarray(found + (_RIDGE * size + 1e-300)[:, None, None] * np.eye(features.shape[-1]))
 
 
 def fit_least_squares(features: Floats, counts: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """Least squares: theta and V^-1, from counts and means of the arms. (K,d),(R,K),(R,K)->(R,d),(R,d,d)"""
+    """The least-squares theta and V^-1 from counts and means of arms. (K,d),(R,K),(R,K)->(R,d),(R,d,d)"""
     inverse = np.linalg.inv(information_matrix(features, counts))
     right = (counts * means)[:, None, :] @ features
     return (right @ inverse)[:, 0, :], np.asarray(inverse, dtype=np.float64)

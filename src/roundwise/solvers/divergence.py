@@ -1,9 +1,9 @@
-"""Complexity and evidence with the divergences of the rewards' own family: the paper's T~* (Section 1.1).
+"""Complexity and evidence with the KL divergences of the rewards' own family: the paper's T~* (Section 1.1).
 
 For half-space j, a_j.mu > b_j: C_j(n) = min of sum_i n_i KL(mu_i, lambda_i) over a_j.lambda <= b_j. It is concave and
-of degree 1 in n, and its derivative in n_i is KL(mu_i, lambda_i). Where lambda lies: at the common mean, weighted by n,
-for "one arm exceeds another"; at the level for one arm; else where lambda_i - mu_i = eta a_i V(lambda_i) / n_i for all
-i, with the one number eta that puts it on the border.
+homogeneous of degree 1 in n, with derivative KL(mu_i, lambda_i) in n_i. The minimiser lambda is the n-weighted common
+mean for "one arm exceeds another", the level for a single arm, and otherwise lambda_i - mu_i = eta a_i V(lambda_i) /
+n_i for all i, with the eta that puts it on the border.
 
 1/T~* = max_w min_j C_j(w), C_j(w) = min of sum_i w_i KL(mu_i, lambda_i) over the wrong side of each half-space j of the
 answer, certified to 1e-6 or better (`interior_point`; docs/paper.md).
@@ -23,17 +23,17 @@ from roundwise.solvers import program
 from roundwise.solvers.halfspaces import Complexity, Family, Halfspaces, range_of_forms
 from roundwise.solvers.interior_point import CostDerivatives, solve_least_pulls
 
-START = 1e-3  # the gap at which the programme of normal rewards is near enough to start from
+START = 1e-3  # the gap at which the programme of normal rewards is close enough for a start
 
 
 class Sides(NamedTuple):
-    """The half-spaces of an answer with the means of their arms."""
+    """The half-spaces of an answer and the means of their arms."""
 
     pieces: Halfspaces
     means: Floats  # (P, S)
     distances: Floats  # (P), a.mu - b
     possible: Bools  # (P), whether means of the family can lie on the wrong side at all
-    single: Bools  # (P), whether one arm only is in it
+    single: Bools  # (P), whether it involves only one arm
     even: Bools  # (P), whether it says that its first arm exceeds its second
 
     def take_runs(self, runs: Bools) -> Sides:
@@ -41,7 +41,7 @@ class Sides(NamedTuple):
 
 
 def build_sides(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
-    """The half-spaces of an answer at these means; an InputError for what the family cannot handle."""
+    """The half-spaces of an answer at these means; an InputError if the family cannot handle them."""
     arms = np.broadcast_to(pieces.arms, (*means.shape[:-1], *pieces.arms.shape[-2:]))
     factors = np.broadcast_to(pieces.coefficients, arms.shape)
     own = np.take_along_axis(means[..., None, :], arms, axis=-1)
@@ -57,7 +57,7 @@ def build_sides(pieces: Halfspaces, means: Floats, family: Family) -> Sides:
 
 @quiet
 def halfspace_costs(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
-    """C_j at these pulls, KL(mu_i, lambda_i) of the arms of each half-space, and lambda_i - mu_i."""
+    """C_j at these pulls, and KL(mu_i, lambda_i) and lambda_i - mu_i for the arms of each half-space."""
     pieces, means = sides.pieces, sides.means
     weights = np.take_along_axis(pulls[..., None, :], pieces.arms, axis=-1)
     own, factors = family.select_arms(pieces.arms), pieces.coefficients
@@ -74,7 +74,7 @@ def halfspace_costs(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats
 
 
 def _steps_to_common_mean(means: Floats, weights: Floats, family: Family) -> Floats:
-    """The steps of the first two arms to their common mean, weighted as the family has it."""
+    """The steps of the first two arms to their common mean, with the family's pooling weights."""
     pair = np.arange(means.shape[-1]) < 2
     share = np.where(pair, family.pooling_weights(weights), 0.0)
     share = share / np.maximum(total(share), 1e-300)[..., None]
@@ -86,7 +86,7 @@ def _steps_to_common_mean(means: Floats, weights: Floats, family: Family) -> Flo
 def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
     """The steps lambda_i - mu_i with lambda - mu = eta a V(lambda) / w for all arms, and a.lambda = b. (P,S)
 
-    The way a.(mu - lambda) rises with y, eta = -scale exp(y), at first in proportion to exp(y).
+    The distance a.(mu - lambda) increases with y, where eta = -scale exp(y); initially it is proportional to exp(y).
     """
     factors, distances = sides.pieces.coefficients, sides.distances
     rates = -factors / weights
@@ -106,9 +106,9 @@ def _steps_to_border(sides: Sides, weights: Floats, family: Family) -> Floats:
 
 
 def find_roots(excess: Callable[[Floats], Floats], low: Floats, high: Floats, todo: Bools, exact: float) -> Floats:
-    """The y at which functions that rise, at first about as y does, are 0, from below; each one ends on its own.
+    """The roots, from below, of increasing functions that are initially about linear; each element stops by itself.
 
-    Secants, kept between bounds that are halved in every third turn: 200 turns are enough for any.
+    Secant steps, with bounds that are bisected in every third iteration: 200 iterations always suffice.
     """
     below, above = excess(low), np.full(low.shape, np.inf)
     going = todo & (below < -exact)
@@ -127,7 +127,7 @@ def find_roots(excess: Callable[[Floats], Floats], low: Floats, high: Floats, to
 
 
 class FamilyCosts(NamedTuple):
-    """C_j of half-spaces in the divergence of a family, for the least pulls (`interior_point.ConcaveCosts`)."""
+    """C_j of half-spaces in the divergence of a family, as `interior_point.ConcaveCosts`."""
 
     sides: Sides
     arms: int
@@ -142,7 +142,7 @@ class FamilyCosts(NamedTuple):
         return self._replace(sides=self.sides.take_runs(runs), means=self.means[runs])
 
     def initial_pulls(self) -> Floats:
-        """The proportions for normal rewards with the variances at the means."""
+        """The optimal proportions for normal rewards with the variances at the means."""
         sides = self.sides
         squares = (
             sides.pieces.spread(sides.pieces.coefficients**2, self.arms) * self.family.variance(self.means)[:, None, :]
@@ -179,13 +179,13 @@ class FamilyCosts(NamedTuple):
 def family_complexity(
     pieces: Halfspaces, means: Floats, family: Family, right: Bools, required: Bools | None = None
 ) -> Complexity:
-    """T~* and w* of showing all half-spaces of an answer, or the `required` ones, in the runs where it is right."""
+    """T~* and w* of showing all half-spaces of an answer (or the `required` ones), in runs where it is right."""
     arms = means.shape[-1]
     sides = build_sides(pieces, means, family)
     if required is not None:
         sides = sides._replace(possible=sides.possible & required)
     wanted = right & (~sides.possible | (sides.distances > 0)).all(axis=-1)
-    certain = wanted & ~sides.possible.any(axis=-1)  # no means of the family make it wrong
+    certain = wanted & ~sides.possible.any(axis=-1)  # no means of the family make the answer wrong
     value, weights = np.where(certain, 0.0, np.inf), np.full(means.shape, 1.0 / arms)
     wanted &= ~certain
     if wanted.any():

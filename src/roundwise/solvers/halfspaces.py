@@ -1,8 +1,8 @@
-"""Half-spaces of the means: what makes an answer right, what it takes to show it, and the nearest point on all borders.
+"""Half-spaces of the means: where an answer is right, the cost of showing it, and the nearest point on all borders.
 
 The alternatives of an answer are unions of half-spaces `a.lambda <= b`. With counts N, moving the means into one costs
-(a.mu - b)^2 / (2 sigma^2 sum_i a_i^2/N_i); over a ball of radius eps its distance shrinks by eps |a|_1, which does not
-depend on N (docs/paper.md). Hence one function serves T* and Tbar*.
+(a.mu - b)^2 / (2 sigma^2 sum_i a_i^2/N_i); over a ball of radius eps the distance shrinks by eps |a|_1, whatever N is
+(docs/paper.md). Hence one function serves T* and Tbar*.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Complexity(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """How a wrong answer can come about: at most `number` half-spaces contain it, of `support` arms each."""
+    """The half-spaces that cover the alternatives of an answer: at most `number`, each of `support` arms."""
 
     number: int
     support: int
@@ -40,14 +40,14 @@ class Halfspaces(NamedTuple):
     """
 
     arms: NDArray[np.intp]  # (P, S)
-    factors: Floats | None  # (P, S); None for pairs: 1 and -1
+    factors: Floats | None  # (P, S); None for pairs, whose factors are 1 and -1
     offsets: Floats  # (P)
     pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
-    grid: int = 0  # k, if the pairs are k better arms with all others, in the order of rows and columns
+    grid: int = 0  # k, if the pairs are k better arms times all others, in the order of rows and columns
 
     @property
     def coefficients(self) -> Floats:
-        """The factors, also of pairs. (P, S)"""
+        """The factors, for pairs too. (P, S)"""
         return np.broadcast_to(np.array([1.0, -1.0]), self.arms.shape) if self.factors is None else self.factors
 
     def dense(self, arms: int) -> Floats:
@@ -55,14 +55,14 @@ class Halfspaces(NamedTuple):
         return self.spread(self.coefficients, arms)
 
     def spread(self, values: Floats, arms: int) -> Floats:
-        """Values of the arms of each piece as values of all arms. (P, S)->(P, K)"""
+        """Values of the arms of each piece, spread over all arms. (P, S)->(P, K)"""
         found = np.zeros((*self.arms.shape[:-1], arms))
         np.put_along_axis(found, self.arms, values, axis=-1)
         return found
 
 
 def pairs(first: NDArray[np.intp], second: NDArray[np.intp], offset: float = 0.0, grid: int = 0) -> Halfspaces:
-    """Pieces that say: each arm of `first` exceeds its partner in `second` by the offset. (P),(P)"""
+    """Half-spaces in which each arm of `first` exceeds its partner in `second` by the offset. (P),(P)"""
     arms = np.stack(np.broadcast_arrays(first, second), axis=-1)
     return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, grid)
 
@@ -70,7 +70,7 @@ def pairs(first: NDArray[np.intp], second: NDArray[np.intp], offset: float = 0.0
 def pack_forms(forms: Floats, offsets: Floats, width: int) -> Halfspaces:
     """Half-spaces from dense forms (P, K), keeping `width` arms of each, largest factors first and zeros last.
 
-    The width must not depend on the answer, so that a run looks the same alone as among others.
+    The width must not depend on the answer, so that a run gives the same numbers alone and among others.
     """
     arms = np.argsort(np.where(forms == 0, np.inf, -forms), axis=-1, kind="stable")[..., :width]
     return Halfspaces(arms, np.take_along_axis(forms, arms, axis=-1), offsets, False)
@@ -85,7 +85,7 @@ def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Fl
 
 
 def complexity_where(possible: Bools, value: Floats, weights: Floats) -> Complexity:
-    """The complexity where it is finite; elsewhere infinity and equal weights."""
+    """The complexity where it is possible; elsewhere infinity and equal weights."""
     possible = possible & np.isfinite(value)
     if possible.all():
         return Complexity(value, weights)
@@ -100,7 +100,7 @@ def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma:
     T* = min sum_i n_i subject to sum_i a_ji^2 / n_i <= distance_j^2 / (2 sigma^2) (docs/paper.md).
     """
     runs, arms = distances.shape[:-1], forms.shape[-1]
-    scales = np.abs(forms).max(axis=-1)  # a form and its distance may be large or small together
+    scales = np.abs(forms).max(axis=-1)  # a form and its distance may both be tiny or both be huge
     forms, distances = forms / scales[..., None], distances / scales
     distances = distances - radii * np.abs(forms).sum(axis=-1)
     smallest = distances.min(axis=-1)
@@ -115,12 +115,12 @@ def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma:
 
 
 def midrange(means: Floats) -> Floats:
-    """The number, for every arm, from which the farthest mean is nearest."""
+    """The midpoint between the smallest and the largest mean, for every arm."""
     return np.full(means.shape, (means.max() + means.min()) / 2)
 
 
 def nearest_border_point(means: Floats, forms: Floats, levels: Floats, constant: bool) -> Floats | None:
-    """The nearest point (in the sup norm) on all hyperplanes a.y = b, with `constant` one number; or None."""
+    """The nearest point (in the sup norm) on all hyperplanes a.y = b, or None; `constant`: all y_i equal."""
     lengths = np.abs(forms).sum(axis=1, keepdims=True)
     forms, levels = forms / lengths, levels / lengths[:, 0]
     size = max(1.0, float(np.abs(levels).max()), float(np.abs(means).max()))
@@ -149,11 +149,11 @@ def nearest_border_point(means: Floats, forms: Floats, levels: Floats, constant:
     return values if np.abs(forms @ values - levels).max() <= 1e-9 * size else None
 
 
-MOST_EVENTS = 2.0**53  # beyond it not every whole number is a float, and sums of a few leave the 64 bits of an integer
+MOST_EVENTS = 2.0**53  # not every whole number above it is a float, and sums of a few leave 64-bit integers
 
 
 def check_countable(events: Floats) -> Floats:
-    """The numbers of events; an InputError where they are too large to be drawn and divided exactly."""
+    """The numbers of events; an InputError if they are too large to be drawn and divided exactly."""
     largest = float(np.max(events, initial=0.0))
     if largest > MOST_EVENTS:
         raise InputError(
@@ -164,15 +164,15 @@ def check_countable(events: Floats) -> Floats:
 
 
 class Family(ABC):
-    """Laws of rewards, one for each mean in a range."""
+    """A family of reward distributions, one for each mean in a range."""
 
-    name: ClassVar[str]  # of rewards that are of this family
-    low: ClassVar[float]  # all means are above this
+    name: ClassVar[str]  # of the family, as in reports
+    low: ClassVar[float]  # means are above this
     high: ClassVar[float]  # and below this
     convex: ClassVar[bool]  # whether KL(mu, .) is a convex function of the mean
 
     def clip_means(self, means: Floats) -> Floats:
-        """The means, moved off the border of the range by next to nothing; an InputError for others."""
+        """The means, moved off the boundary of the range by a negligible step; an InputError outside it."""
         array = np.asarray(means, dtype=np.float64)
         if not ((array >= self.low) & (array <= self.high) & np.isfinite(array)).all():
             raise InputError(f"Means of {self.name} must lie between {self.low:g} and {self.high:g}.")
@@ -188,22 +188,22 @@ class Family(ABC):
 
     @abstractmethod
     def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
-        """First and second derivative of KL(mu, .) at mu + step; in the logarithm of the mean if it is not convex."""
+        """First and second derivative of KL(mu, .) at mu + step; in the logarithm of the mean if not `convex`."""
 
     @abstractmethod
     def solve_steps(self, means: Floats, pull: Floats) -> Floats:
-        """The step to the lambda with lambda - mu = pull V(lambda): it rises with the pull. NaN past the range."""
+        """The step to the lambda with lambda - mu = pull V(lambda), increasing in the pull. NaN beyond the range."""
 
     @abstractmethod
     def draw_totals(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
-        """The totals of `counts` rewards with these means."""
+        """The totals of `counts` rewards with these means, drawn at random."""
 
     def select_arms(self, arms: NDArray[np.intp]) -> Family:
-        """The family for these arms, where arms differ in more than their means: an index of the last axis."""
+        """The family for these arms (an index of the last axis), if arms differ in more than their means."""
         return self
 
     def pooling_weights(self, weights: Floats) -> Floats:
-        """The proportions in which means enter the common mean of arms with these weights. (K)->(K)"""
+        """The weights of the arms' means in their common mean, for arms with these weights. (K)->(K)"""
         return weights
 
 
@@ -237,9 +237,9 @@ class BinaryFamily(Family):
         return steps / (to * rest), means / to**2 + (1 - means) / rest**2
 
     def solve_steps(self, means: Floats, pull: Floats) -> Floats:
-        """pull lambda (1 - lambda), lambda the root of pull lambda^2 + (1 - pull) lambda = mu."""
+        """pull lambda (1 - lambda), where lambda is the root of pull lambda^2 + (1 - pull) lambda = mu."""
         size = np.abs(pull)
-        near = np.where(pull > 0, means, 1 - means)  # the way to where it is pulled is as from 1 - near
+        near = np.where(pull > 0, means, 1 - means)  # as seen from the end that it is pulled to
         root = np.sqrt((1 - size) ** 2 + 4 * size * near)
         to = np.where(size < 1, 2 * near / (1 - size + root), (root - (1 - size)) / (2 * np.maximum(size, 1.0)))
         return np.asarray(pull * to * (2 * (1 - near) / (1 + size + root)))
@@ -299,7 +299,7 @@ class ExponentialFamily(Family):
         return np.asarray(means * rng.standard_gamma(counts))
 
     def derivatives(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
-        """In ln lambda: step/lambda and mu/lambda."""
+        """With respect to ln lambda: step/lambda and mu/lambda."""
         return steps / (means + steps), means / (means + steps)
 
     def solve_steps(self, means: Floats, pull: Floats) -> Floats:
@@ -310,7 +310,7 @@ class ExponentialFamily(Family):
 
 @dataclass(frozen=True, eq=False)
 class NormalFamily(Family):
-    """Normal rewards with known deviations, one for each arm or one for all: V = sigma_i^2."""
+    """Normal rewards with known standard deviations, one per arm or one for all: V = sigma_i^2."""
 
     sigmas: Floats
 

@@ -1,9 +1,10 @@
-"""The least pulls that tell an answer from all wrong ones, certified.
+"""The fewest pulls that separate an answer from its alternatives, with a certificate.
 
-min sum_i n_i subject to C_j(n) >= 1 for all j, where each C_j, what it costs to make the answer wrong in the way j, is
-concave and of degree 1 in n: a convex programme (`ConcaveCosts`). n / min_j C_j(n) is enough; and for any prices y >= 0
-sum_j y_j / max_i sum_j y_j dC_j/dn_i is needed, because C_j(n) <= sum_i n_i dC_j/dn_i at any other point. A primal-dual
-interior point brings the two together, for many runs at once; no step mixes runs.
+min sum_i n_i subject to C_j(n) >= 1 for all j, where C_j, the cost of moving the means into alternative j, is concave
+and homogeneous of degree 1 in n: a convex programme (`ConcaveCosts`). The pulls n / min_j C_j(n) suffice; for any
+prices y >= 0 at least sum_j y_j / max_i sum_j y_j dC_j/dn_i pulls are needed, because C_j(n) <= sum_i n_i dC_j/dn_i
+with derivatives at any other point. A primal-dual interior point closes the gap for many runs at once; no step mixes
+runs.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from roundwise.arrays import Bools, Floats, quiet, total
 from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
 
-STEPS = 200  # of Newton's method: 10 to 30 are usual
-EXACT = 1e-8  # certified relative gap at which a run is done
+STEPS = 200  # most Newton steps; 10 to 30 are usual
+EXACT = 1e-8  # certified relative gap at which a run stops
 
 
 class StepLimits(NamedTuple):
-    """How far one step may go."""
+    """Limits on one step."""
 
-    growth: float  # by how much of themselves pulls may change: far away the gradient says little
-    aim: float  # to what share of itself the mean of the products may be brought
-    even: float = 0.0  # how far the proportions to begin with are moved towards equal ones
+    growth: float  # the largest relative change of pulls: far away the gradient says little
+    aim: float  # the smallest factor by which the mean of the products may be reduced
+    even: float = 0.0  # weight of equal proportions in the initial ones
 
 
 STEP_LIMITS = (
@@ -34,11 +35,11 @@ STEP_LIMITS = (
     StepLimits(0.2, 0.3, 0.1),
     StepLimits(0.5, 0.1, 0.5),
     StepLimits(0.5, 0.1, 1.0),
-)  # each where those before do not end
+)  # ) # tried in turn until one converges
 
 
 class CostDerivatives(NamedTuple):
-    """C_j at some pulls with its derivatives: the gradient, and minus the Hessian of sum_j y_j C_j."""
+    """C_j at some pulls and its derivatives: the gradient, and minus the Hessian of sum_j y_j C_j."""
 
     costs: Floats  # (P)
     gradient: Floats  # (P, K)
@@ -46,33 +47,33 @@ class CostDerivatives(NamedTuple):
 
 
 class ConcaveCosts(Protocol):
-    """The C_j of several runs, which are on the first axis."""
+    """The costs C_j of several runs, which are the first axis."""
 
     @property
     def possible(self) -> Bools:
-        """Which of them there are. (R, P)"""
+        """Which constraints exist. (R, P)"""
 
     def evaluate(self, pulls: Floats, prices: Floats) -> CostDerivatives:
-        """At these pulls, with these prices y. (R, K), (R, P)"""
+        """The costs and their derivatives at these pulls, with prices y. (R, K), (R, P)"""
 
     def initial_pulls(self) -> Floats:
-        """Proportions of pulls to begin with, all positive. (R, K)"""
+        """Initial proportions of pulls, all positive. (R, K)"""
 
     def take_runs(self, runs: Bools) -> Self:
-        """Those of these runs."""
+        """The costs of these runs."""
 
 
 class Iterate(NamedTuple):
-    """Where the interior point stands."""
+    """The primal and dual variables."""
 
     pulls: Floats  # (K), n
-    unused: Floats  # (K), the prices of n >= 0: an arm may be of no use
+    unused: Floats  # (K), the prices of n >= 0: an arm may not be needed at all
     margins: Floats  # (P), s = C - 1
     prices: Floats  # (P), y
 
 
 def solve_least_pulls(problem: ConcaveCosts, exact: float = EXACT) -> tuple[Floats, Floats]:
-    """The least pulls with C_j >= 1 for all j, certified. (R)->(R),(R,K)"""
+    """The fewest pulls with C_j >= 1 for all j, certified. (R)->(R),(R,K)"""
     least, best, most = _follow_path(problem, STEP_LIMITS[0], exact)
     for limits in STEP_LIMITS[1:]:
         again = ~(least <= (1 + exact) * most)
@@ -90,10 +91,9 @@ def solve_least_pulls(problem: ConcaveCosts, exact: float = EXACT) -> tuple[Floa
 
 @quiet
 def _follow_path(problem: ConcaveCosts, limits: StepLimits, exact: float) -> tuple[Floats, Floats, Floats]:
-    """Enough pulls: how many, which, and how many are needed at least. (R)->(R),(R,K),(R)
+    """A sufficient number of pulls, these pulls, and a lower bound on the number. (R)->(R),(R,K),(R)
 
-    A primal-dual interior point: 1 = sum_j y_j dC_j/dn_i + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and x_i n_i -> 0 by
-    Newton's method.
+    Newton's method on 1 = sum_j y_j dC_j/dn_i + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and x_i n_i -> 0.
     """
     now = _start(problem, limits.even)
     runs = len(now.pulls)
@@ -118,7 +118,7 @@ def _follow_path(problem: ConcaveCosts, limits: StepLimits, exact: float) -> tup
 
 
 def _newton(now: Iterate, at_point: CostDerivatives, dual: Floats, possible: Bools, limits: StepLimits) -> Iterate:
-    """One step (Mehrotra's predictor and corrector); pulls are in units of themselves."""
+    """One step of Mehrotra's predictor-corrector; pulls are scaled to 1."""
     pulls, unused, spare, prices = now
     number = possible.sum(axis=-1, keepdims=True) + pulls.shape[-1]
     short = np.where(possible, at_point.costs - 1 - spare, 0.0)
@@ -155,13 +155,13 @@ def _newton(now: Iterate, at_point: CostDerivatives, dual: Floats, possible: Boo
 
 
 def _reach(values: Floats, change: Floats) -> Floats:
-    """The share of the change, at most 1, that keeps the values positive."""
+    """The largest share of the change, at most 1, that keeps the values positive."""
     steepest = np.where(values > 0, -change / np.where(values > 0, values, 1.0), 0.0).max(axis=-1, keepdims=True)
     return np.asarray(0.95 / np.maximum(steepest, 0.95))
 
 
 def _start(problem: ConcaveCosts, even: float) -> Iterate:
-    """Twice the pulls that are enough in the proportions to begin with."""
+    """Twice the pulls that suffice in the initial proportions."""
     possible, pulls = problem.possible, problem.initial_pulls()
     pulls = (1.0 - even) * pulls + even * pulls.mean(axis=-1, keepdims=True)
     at_point = problem.evaluate(pulls, np.ones(possible.shape))

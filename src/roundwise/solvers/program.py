@@ -24,27 +24,27 @@ from roundwise.arrays import Bools, Floats
 from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
 
-_Scaled: TypeAlias = "tuple[_System, Floats]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
+_Scaled: TypeAlias = "tuple[_System, Floats]"  # Q of some runs, scaled to c = 1, and the cost of v = 1 in each arm
 
-EXACT = 1e-9  # certified relative gap at which a run is done
-ROUGH = 1e-2  # the same for a plan, whose estimates are off by far more
-_ITERATIONS = 100  # 6 to 19 are usual, 41 the most seen (950 x 50 arms)
-_CYCLING = 50  # from here on short steps along the central path: the corrector goes round in circles (1 of 1e7 runs)
+EXACT = 1e-9  # certified relative gap at which a run stops
+ROUGH = 1e-2  # the same for planning, where the estimates are off by far more
+_ITERATIONS = 100  # 6 to 19 are usual; the most seen is 41 (950 x 50 arms)
+_CYCLING = 50  # after this many, short steps along the central path: the corrector is cycling (1 of 1e7 runs)
 _TO_BOUNDARY = 0.999  # share of the way to the boundary that one step may go
 _ROUNDING = 1e-13  # pulls are raised by this share, so that rounding cannot make them infeasible
-_CHUNK = 2**18  # entries of Q that are worked on at a time
+_CHUNK = 2**18  # entries of Q processed at a time
 
 
 class Allocation(NamedTuple):
-    """The least total of pulls within all limits, such pulls, and how far from the least they may be."""
+    """The fewest pulls within all limits, in total and by arm, and their certified gap."""
 
-    total: Floats  # (R,); inf where no pulls are enough
-    pulls: Floats  # (R, K); all 1 where no pulls are enough
+    total: Floats  # (R,); inf where no pulls suffice
+    pulls: Floats  # (R, K); all 1 where no pulls suffice
     gap: Floats  # (R,); total / lower bound - 1
 
 
 def check_certificate(found: Allocation) -> Allocation:
-    """The allocation; a RoundwiseError if the certified gap of some run is too large."""
+    """Return the allocation; raise a RoundwiseError if the certified gap of some run is too large."""
     worst = float(found.gap.max(initial=0.0))
     if worst > 1e-6:
         raise RoundwiseError(
@@ -94,14 +94,14 @@ def solve_bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
 
 
 def _floored(cost: Floats, live: Bools) -> Floats:
-    """Keep underflow from making an arm look as if nothing were asked of it."""
+    """Keep underflow from making a constrained arm look unconstrained."""
     return np.where(live, np.maximum(cost, 1e-100 * cost.max(-1, keepdims=True)), 0.0)
 
 
 def _allocation(
     c: Floats, arms: int, size: int, scaled: Callable[[NDArray[np.intp], Floats], _Scaled], tolerance: float
 ) -> Allocation:
-    """Solve the runs that have limits and can meet them, some at a time, and undo the scaling."""
+    """Solve the runs that have limits and can meet them, in chunks, and undo the scaling."""
     total, pulls, gap = np.zeros(len(c)), np.zeros((len(c), arms)), np.zeros(len(c))
     impossible = (c == 0).any(-1)
     todo = np.flatnonzero(~impossible & (c < np.inf).any(-1))
@@ -109,7 +109,7 @@ def _allocation(
     for runs in (todo[i : i + chunk] for i in range(0, len(todo), chunk)):
         least = c[runs].min(-1, keepdims=True)
         found, gap[runs] = _interior_point(*scaled(runs, least / c[runs]), tolerance)
-        with np.errstate(over="ignore"):  # more pulls than a float can hold: as good as impossible
+        with np.errstate(over="ignore"):  # more pulls than a float can hold count as impossible
             pulls[runs] = found / least
             total[runs] = pulls[runs].sum(-1)
     impossible |= np.isinf(total)
@@ -121,7 +121,7 @@ def _allocation(
 def _interior_point(system: _System, cost: Floats, tolerance: float) -> tuple[Floats, Floats]:
     """Return pulls and gap for min sum_i cost_i / v_i subject to Q v <= 1."""
     pulls, total, lower = np.ones_like(cost), np.full(len(cost), np.inf), np.zeros(len(cost))
-    at = np.arange(len(cost))  # the runs not yet done
+    at = np.arange(len(cost))  # the runs that have not converged
 
     # A start near the central path: s z is nearly the same everywhere, v sqrt(x / cost) = 1 and v <= 1.
     z = 1.0 / (1.0 - system.rows(np.ones_like(cost)))
@@ -129,7 +129,7 @@ def _interior_point(system: _System, cost: Floats, tolerance: float) -> tuple[Fl
     free = np.where(x > 0, 0.0, 1.0)  # an arm without limits stays at v = 1
     z *= (cost / (x + free)).max(-1, keepdims=True)
     v = np.sqrt((cost + free) / (system.columns(z) + free))
-    w = np.concatenate([1.0 - system.rows(v), v], axis=-1)  # s, then v: they take steps of one length
+    w = np.concatenate([1.0 - system.rows(v), v], axis=-1)  # s, then v: they take steps of the same length
     m = z.shape[-1]
 
     for iteration in range(_ITERATIONS):
@@ -172,7 +172,7 @@ def _interior_point(system: _System, cost: Floats, tolerance: float) -> tuple[Fl
 
 
 def _longest(y: Floats, dy: Floats) -> Floats:
-    """The share of the step dy, at most 1, that keeps y positive."""
+    """The largest share of the step dy, at most 1, that keeps y positive."""
     furthest = np.maximum.reduce(dy / -y, axis=-1, keepdims=True)
     return np.asarray(_TO_BOUNDARY / np.maximum(furthest, _TO_BOUNDARY))
 
@@ -199,7 +199,7 @@ class _Dense:
 
 
 class _ByArms(_Dense):
-    """Not more arms than limits: dz is eliminated."""
+    """At most as many arms as limits: dz is eliminated."""
 
     def newton(self, h: Floats, d: Floats) -> _Newton:
         """The function that solves h dv + Q'dz = a, Q dv - dz / d = b for dv and dz, given a and b."""
@@ -227,7 +227,7 @@ class _ByLimits(_Dense):
 
 @dataclass(frozen=True)
 class _Bipartite:
-    """Each limit is on one arm of each side: dz, then the larger side, are eliminated."""
+    """Each limit is on one arm of each side: dz is eliminated, then the larger side."""
 
     left: Floats  # (R, k, l), entry of arm a in limit (a, b)
     right: Floats  # (R, k, l), entry of arm b in limit (a, b)
@@ -272,7 +272,7 @@ _System: TypeAlias = _ByArms | _ByLimits | _Bipartite
 
 
 def _solver(matrix: Floats, diagonal: Floats) -> Callable[[Floats], Floats]:
-    """The function that solves (matrix + diagonal) x = y; nan for the runs where this is singular."""
+    """A function that solves (matrix + diagonal) x = y; nan for runs in which this is singular."""
     entries = np.arange(matrix.shape[-1])
     matrix[:, entries, entries] += diagonal
     scale = 1.0 / np.sqrt(matrix[:, entries, entries])

@@ -1,8 +1,8 @@
 """Limits that share one arm: the cheapest k of them, for many runs at once.
 
 T_k = min n_0 + sum_j n_j  subject to  a_j / n_0 + b_j / n_j <= c_j for the first k of the limits. At t = n_0 the others
-need n_j = e_j t / (t - d_j), with d_j = a_j / c_j and e_j = b_j / c_j, so t solves sum_j g_j / (t - d_j)^2 = 1 with
-g_j = d_j e_j. Of that sum, to the power -1/2, which rises and is concave in t, Newton's method comes from below.
+need n_j = e_j t / (t - d_j), with d_j = a_j / c_j and e_j = b_j / c_j, so t solves sum_j g_j / (t - d_j)^2 = 1 with g_j
+= d_j e_j. The sum to the power -1/2 is increasing and concave in t, so Newton's method converges from below.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import FEW, Bools, Floats, quiet, total
 
-_STEPS = 60  # of Newton's method: 3 or 4 are usual
-_NEAR = 1e-6  # a step of this share of t leaves an error of its square
-_FEWER = 0.75  # the runs that more limits may improve are taken out when they are less than this share
+_STEPS = 60  # most Newton steps; 3 or 4 are usual
+_NEAR = 1e-6  # a relative step this small leaves an error of its square
+_FEWER = 0.75  # runs that have stopped are dropped once those left are fewer than this share
 
 
 class SharedArm(NamedTuple):
-    """The arm that all forms share, and of each form the other one."""
+    """The arm that all forms share, and the other arm of each form."""
 
     arm: int
     others: NDArray[np.intp]  # (J), all different
 
 
 class CheapestLimits(NamedTuple):
-    """How many of the limits, in their order, are fewest pulls for each, and these pulls; none where none can be."""
+    """The number of limits, in their order, with the fewest pulls per limit, and these pulls; 0 if none can be met."""
 
     number: Floats  # ()
     pulls: Floats  # (K)
 
 
 def find_shared_arm(forms: Floats) -> SharedArm | None:
-    """The arm that all forms share, if each has one more and no two the same. (J, K)"""
+    """The arm that all forms share, if each has exactly one other and these all differ. (J, K)"""
     used = forms != 0
     shared = np.flatnonzero(used.all(axis=0))
     if shared.size == 0 or not (used.sum(axis=-1) == 2).all():
@@ -56,8 +56,8 @@ def solve_cheapest(
 ) -> CheapestLimits:
     """The k of the open limits, in this order, with the largest k / T_k; with `every`, all of them.
 
-    Limits are those of the variances of the forms. An infinite one costs nothing, and one of 0 cannot be kept.
-    `(J, K),(K),(J),(J),(J)->(),(K)`
+    Limits are on the variances of the forms. An infinite limit costs nothing; a limit of 0 cannot be met. `(J,
+    K),(K),(J),(J),(J)->(),(K)`
     """
     number, runs = len(forms), order.shape[:-1][::-1]
     spread = variances.transpose().reshape(variances.shape[-1], -1)
@@ -78,12 +78,12 @@ def solve_cheapest(
 
 
 def _search_number(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool) -> tuple[Floats, Floats]:
-    """The number k of limits with the largest k / T_k, and t there. (n),(J, n),(J, n),(J, n)->(n),(n)"""
+    """The number k of limits with the largest k / T_k, and its t. (n),(J, n),(J, n),(J, n)->(n),(n)"""
     number, place = np.zeros(many.size), np.zeros(many.size)
     t, best, most, at = np.zeros(many.size), np.zeros(many.size), place, number
     here, going = np.arange(many.size), np.ones(many.size, dtype=np.bool_)  # runs that more limits may improve
     for k in range(1, int(many.max(initial=0)) + 1):
-        # one more limit costs e_k at least, and each after it no less: if that is above the mean, it is no better
+        # limit k and each later one cost at least e_k: once that exceeds the average, more limits cannot help
         going = going & (many >= k)
         if not every:
             going &= ~(e[k - 1] * best >= 1.0)
@@ -109,14 +109,14 @@ def _search_number(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, ever
 
 
 def _sum_limits(rows: Floats) -> Floats:
-    """The sum over the first axis, as `total` adds arms."""
+    """The sum over the first axis, in the same order as `total`."""
     if len(rows) <= FEW and rows.shape[-1] > 1:
         return np.asarray(np.add.reduce(rows, axis=0))
     return total(rows.transpose())
 
 
 def _solve_shared(t: Floats, d: Floats, g: Floats) -> Floats:
-    """The t with sum_j g_j / (t - d_j)^2 = 1, from one that is not above it. (n),(k, n),(k, n)->(n)"""
+    """The t with sum_j g_j / (t - d_j)^2 = 1, starting at or below it. (n),(k, n),(k, n)->(n)"""
     active = np.ones(t.shape, dtype=np.bool_)
     for _ in range(_STEPS):
         x = 1.0 / (t - d)

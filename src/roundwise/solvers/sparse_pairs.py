@@ -1,9 +1,9 @@
-"""The complexity of the best k of thousands of arms: the interior point on few of the k (K - k) pairs, which grow.
+"""The complexity of the best k of thousands of arms: constraint generation on the k (K - k) pairs.
 
-Few pairs decide: with the fewest pulls most of them have costs to spare. So the programme of `interior_point` is solved
-for some pairs, those that are too cheap at its pulls are added, the cheapest of each arm, and so on. Fewer pairs need
-fewer pulls, so what is needed for some is needed for all; pulls are enough once they are divided by the least cost of
-any pair, all of which are looked at in the end. Newton's equations of pairs are sparse.
+Few pairs are binding at the optimum. The programme of `interior_point` is solved for a subset of pairs; then the
+cheapest pair of each arm that violates its constraint is added, and so on. The lower bound for a subset holds for all
+pairs; the pulls suffice once they are divided by the smallest cost over all pairs. The Newton equations of pairs are
+sparse.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from roundwise.solvers.interior_point import Iterate
 
 Index = NDArray[np.intp]
 
-STEPS = 100  # of Newton's method on one set of pairs
-ROUNDS = 40  # in which pairs are added
+STEPS = 100  # most Newton steps for one set of pairs
+ROUNDS = 40  # most rounds of adding pairs
 EXACT = 1e-6  # certified relative gap
-CHUNK = 2**20  # pairs that are looked at together
-NEAR = 64  # arms next to the border whose pairs are looked at first,
-FEW = 3  # and those whose pairs are taken to begin with
-AROUND = np.array([0, 1, -1, 2, -2, 4, -4, 8, -8])  # places about the cheapest pair of an arm that are added
-ROUGH = 1e-3  # gap to begin with
+CHUNK = 2**20  # pairs evaluated at a time
+NEAR = 64  # arms next to the border whose pairs are evaluated first,
+FEW = 3  # and those whose pairs form the initial set
+AROUND = np.array([0, 1, -1, 2, -2, 4, -4, 8, -8])  # offsets, from an arm's cheapest pair, of the pairs that are added
+ROUGH = 1e-3  # initial gap
 
 
 class PairCosts(NamedTuple):
-    """C = n_a KL(mu_a, lambda) + n_b KL(mu_b, lambda) of each pair, and its derivatives in the logarithms of pulls."""
+    """C = n_a KL(mu_a, lambda) + n_b KL(mu_b, lambda) of each pair, and its derivatives in the log pulls."""
 
     costs: Floats  # (P)
     shares: tuple[Floats, Floats]  # n_a KL(mu_a, lambda) and n_b KL(mu_b, lambda)
@@ -40,7 +40,7 @@ class PairCosts(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Some pairs of arms, the first of which must be shown to exceed the second."""
+    """A set of pairs of arms, the first of which must be shown to exceed the second."""
 
     first: Index  # (P)
     second: Index
@@ -48,7 +48,7 @@ class Pairs(NamedTuple):
     family: Family
 
     def evaluate(self, pulls: Floats, bends: bool = True) -> PairCosts:
-        """Their costs at these pulls. (K)"""
+        """The costs at these pulls. (K)"""
         a, b = self.first, self.second
         one, other = self.family.select_arms(a), self.family.select_arms(b)
         weights, gaps = self.family.pooling_weights(pulls), self.means[b] - self.means[a]
@@ -65,7 +65,7 @@ class Pairs(NamedTuple):
         return PairCosts(mine + theirs, (mine, theirs), bend)
 
     def add_up(self, shares: tuple[Floats, Floats], prices: Floats) -> Floats:
-        """The sum over pairs of prices times what each arm has in the cost. (P)->(K)"""
+        """The sum over pairs of the price times each arm's share of the cost. (P)->(K)"""
         size = len(self.means)
         return np.asarray(
             np.bincount(self.first, prices * shares[0], size) + np.bincount(self.second, prices * shares[1], size)
@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
 
 @quiet
 def solve_pairs(means: Floats, inside: Bools, family: Family) -> tuple[float, Floats]:
-    """The fewest pulls with which every arm inside is shown to exceed every one outside, certified. (K),(K)->(),(K)"""
+    """The fewest pulls that show that each arm inside exceeds each outside, certified. (K),(K)->(),(K)"""
     alike = np.stack([inside, means, np.broadcast_to(family.pooling_weights(np.ones(means.shape)), means.shape)])
     _, which, group, sizes = np.unique(alike, axis=1, return_index=True, return_inverse=True, return_counts=True)
     total, pulls = _solve_groups(means[which], inside[which], family.select_arms(which), sizes.astype(np.float64))
@@ -82,9 +82,9 @@ def solve_pairs(means: Floats, inside: Bools, family: Family) -> tuple[float, Fl
 
 
 def _solve_groups(means: Floats, inside: Bools, family: Family, sizes: Floats) -> tuple[float, Floats]:
-    """The same with one arm for each group of arms that are alike, which need equally many pulls."""
+    """As `solve_pairs`, with one arm for each group of identical arms, which need equal pulls."""
     merits = means if means[inside].min() > means[~inside].max() else -means
-    order = np.argsort(merits)  # the arms next to the border come first on either side
+    order = np.argsort(merits)  # arms next to the border come first on either side
     chosen, others = order[inside[order]], order[~inside[order]][::-1]
     pairs = {(a, b) for a in chosen.tolist() for b in others[:FEW].tolist()}
     pairs |= {(a, b) for a in chosen[:FEW].tolist() for b in others.tolist()}
@@ -109,7 +109,7 @@ def _solve_groups(means: Floats, inside: Bools, family: Family, sizes: Floats) -
 def _find_cheapest(
     chosen: Index, others: Index, pulls: Floats, means: Floats, family: Family
 ) -> tuple[float, set[tuple[int, int]]]:
-    """The least cost of any pair; and for each arm pairs about the one that costs it least, where that is below 1."""
+    """The smallest cost of any pair, and the pairs around each arm's cheapest one where that costs less than 1."""
     most, of_chosen = np.full(len(others), np.inf), np.zeros(len(others), dtype=np.intp)
     new: set[tuple[int, int]] = set()
     step = max(CHUNK // len(others), 1)
@@ -133,12 +133,12 @@ def _pair_up(first: Index, second: Index) -> set[tuple[int, int]]:
 
 
 def _around(arms: Index, places: Index) -> Index:
-    """The arms at these places, then those next to them."""
+    """The arms at these places, then their neighbours."""
     return arms[np.clip(AROUND[:, None] + places, 0, len(arms) - 1)].ravel()
 
 
 def _follow_path(pairs: Pairs, sizes: Floats, before: Floats | None, exact: float) -> tuple[float, Floats]:
-    """How many pulls some pairs need at least, and pulls that are nearly as few: as `interior_point`, of one run."""
+    """A lower bound on the pulls that these pairs need, and nearly as few pulls: `interior_point` for one run."""
     pulls = np.ones(len(pairs.means)) if before is None else before
     costs = pairs.evaluate(pulls).costs
     pulls, spare = pulls * 2 / costs.min(), costs * 2 / costs.min() - 1
@@ -158,13 +158,13 @@ def _follow_path(pairs: Pairs, sizes: Floats, before: Floats | None, exact: floa
             break
         try:
             now = _newton(pairs, at, now, dual - sizes * now.pulls)
-        except RuntimeError:  # singular: what was found so far is certified
+        except RuntimeError:  # singular: the best pulls so far are still certified
             break
     return most, best
 
 
 def _newton(pairs: Pairs, at: PairCosts, now: Iterate, rest: Floats) -> Iterate:
-    """One step of `interior_point._newton`; pulls are in units of themselves, and so is the `rest` of the duals."""
+    """One step of `interior_point._newton`; pulls are scaled to 1, and so is the `rest` of the duals."""
     from scipy.sparse import csc_array
     from scipy.sparse.linalg import splu
 
@@ -203,5 +203,5 @@ def _newton(pairs: Pairs, at: PairCosts, now: Iterate, rest: Floats) -> Iterate:
 
 
 def _reach(values: Floats, change: Floats) -> float:
-    """The share of the change, at most 1, that keeps the values positive."""
+    """The largest share of the change, at most 1, that keeps the values positive."""
     return 0.95 / max(float((-change / values).max()), 0.95)
