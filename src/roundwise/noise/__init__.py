@@ -1,4 +1,4 @@
-"""Noise models: the assumption about rewards, and the bets that it allows. Each built-in model is in `_MODELS`."""
+"""Noise models: assumptions about rewards, and the bets that they allow. The built-in models are in `_MODELS`."""
 
 from roundwise.noise.base import Needs, Noise, Outcome
 from roundwise.noise.bounded import Binary, Bounded, Capped, PairedBinary, PairedBounded

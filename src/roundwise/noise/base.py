@@ -1,9 +1,9 @@
-"""The base class of noise models: what is assumed of the rewards, and the bets that the assumption allows.
+"""The base class of noise models: assumptions about rewards, and the bets that they allow.
 
-A bet takes the state before a batch and the batch, and returns log e-values: that forms of the means exceed their
-offsets, or that single means lie above (or below) a level. The expectation of each e-value is at most 1 under every law
-of its null, whatever the past (docs/why-the-guarantee-holds.md has the proof of each). `need` is the log of what must
-still be won; where it is not positive nothing is bet, and log e is 0.
+A bet takes the state before a batch and the batch, and returns log e-values for forms of the means exceeding their
+offsets, or for single means lying above (or below) a level. The expectation of each e-value is at most 1 under every
+law in its null, whatever the past (proofs: docs/why-the-guarantee-holds.md). `need` is the log of the factor by which
+wealth must still grow; where it is not positive nothing is bet, and log e is 0.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.noise.payoffs import FULL, LookAim
 from roundwise.solvers.halfspaces import Family, Halfspaces
 
-AssumedShape = Literal["normal", "poisson"] | None  # of the law of results
+AssumedShape = Literal["normal", "poisson"] | None  # the shape that the law of results is assumed to have
 Needs = Literal["sums", "squares", "cubes", "rows"]
 RowCheck = Literal["skewness", "kurtosis", "repeated", "deviations", "sigma", "dispersion", "ends", "cut"]
-FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
+FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, decreasing in the offset (k, P)
 
 UNTRUE = Reason("wrong_noise_model")
 ETA_OF_LOOKS = 0.5  # without an exact payoff: stop when the test at the budget is more likely to reject than not
 
 
 class Outcome(NamedTuple):
-    """The values that one result may take, and the message for a value that it cannot."""
+    """The values that a result may take, and the message for an invalid one."""
 
     low: float = -math.inf
     high: float = math.inf
-    whole: bool = False  # only whole numbers
-    normal: bool = False  # normal with exactly the sigma that is assumed
+    whole: bool = False  # whether results are whole numbers
+    normal: bool = False  # whether results are normal with exactly the assumed sigma
     wrong: str = "is impossible under the noise model this study was created with."
-    remedy: str = "another noise model."  # a template of `Remedy` with the fields low and high, which hold the result
-    clip: bool = False  # values beyond low and high count as these
+    remedy: str = "another noise model."  # a template of `Remedy`; its fields low and high enclose the result
+    clip: bool = False  # whether values beyond low and high are clipped to them
 
     @property
     def rates(self) -> bool:
@@ -59,48 +59,48 @@ class Outcome(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether results are whole numbers from 0 on."""
+        """Whether results are non-negative whole numbers."""
         return self.whole and (self.low, self.high) == (0.0, math.inf)
 
     @property
     def limited(self) -> bool:
-        """Whether results lie between two limits."""
+        """Whether results lie in a bounded range."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
 
 class Scale(NamedTuple):
-    """Estimates on a scale where they are nearly normal."""
+    """Estimates on a scale on which they are nearly normal."""
 
     estimate: Floats  # (K)
     variance: Floats  # (K)
-    of: Callable[[float], float]  # a mean on this scale
+    of: Callable[[float], float]  # from a mean to this scale
     back: Callable[[Floats], Floats]  # from this scale to means
     unit: float  # the standard deviation of one result on this scale
 
 
 class Noise(ABC):
-    """What is assumed of the rewards, and the bets that the assumption allows.
+    """An assumption about the rewards, and the bets that it allows.
 
-    A noise model of your own defines `name` and `words`, and either `sigma`, which makes the bets of sub-Gaussian
-    rewards (Lemma 1) valid, or bets of its own. Everything else has a default.
+    A noise model of your own defines `name` and `words`, and either `sigma`, which makes the default, sub-Gaussian bets
+    valid (Lemma 1), or bets of its own. Everything else has a default.
     """
 
     name: ClassVar[str]  # in specifications and records
-    needs: ClassVar[Needs] = "sums"  # "squares": variances; "cubes": skewness, too; "rows": every value
-    law: ClassVar[Literal["binary", "poisson"] | None] = None  # in records: sums of which parts can be drawn
-    most_parts: ClassVar[int] = 1_000_000  # of one batch
-    few_rows: ClassVar[float] = 0.0  # results of an arm in a batch, below which bets on it lose much of their power
+    needs: ClassVar[Needs] = "sums"  # "squares": also variances; "cubes": also skewness; "rows": every value
+    law: ClassVar[Literal["binary", "poisson"] | None] = None  # name in records of the law that splits sums into parts
+    most_parts: ClassVar[int] = 1_000_000  # parts of one batch
+    few_rows: ClassVar[float] = 0.0  # with fewer results of an arm in a batch, bets lose much of their power
     shares_items: ClassVar[bool] = False  # whether arms are tried on the same items
-    merges_arms: ClassVar[bool] = False  # whether results of several arms can be bet on as if they were of one
-    row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # of single rows against the model (ingest/row_checks.py)
-    shape: ClassVar[AssumedShape] = None  # that results are assumed to have, and rows may refute
-    looks_in_parts: ClassVar[bool] = True  # whether designed looks are bet on part by part: their law is not known
-    monotone_budget_bets: ClassVar[bool] = False  # whether budget bets win less the larger the offset (Proposition 17)
+    merges_arms: ClassVar[bool] = False  # whether results of several arms can be pooled as those of one arm
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # checks of rows against the model (ingest/row_checks.py)
+    shape: ClassVar[AssumedShape] = None  # of the law of results; rows may contradict it
+    looks_in_parts: ClassVar[bool] = True  # whether designed looks bet part by part, since their exact law is unknown
+    monotone_budget_bets: ClassVar[bool] = False  # whether budget bets decrease in the offset (Proposition 17)
 
     @property
     @abstractmethod
     def words(self) -> str:
-        """What is assumed, as a sentence."""
+        """The assumption, as a sentence."""
 
     @property
     def outcome(self) -> Outcome:
@@ -109,17 +109,17 @@ class Noise(ABC):
 
     @property
     def sigma(self) -> float:
-        """The sub-Gaussian constant, E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2); an InputError where there is none."""
+        """The sub-Gaussian constant, E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2); an InputError if the model has none."""
         raise InputError(f"The noise model '{self.name}' has no sigma. Use the policy 'wager', or name a sigma.")
 
     @property
     def estimates_variance(self) -> bool:
-        """Whether the variance is unknown, and estimated from sums of squares."""
+        """Whether the variance is unknown and estimated from sums of squares."""
         return self.needs in ("squares", "cubes")
 
     @property
     def approximation(self) -> Approximation | None:
-        """Why the guarantee holds in large samples only; None if it holds in all."""
+        """Why the guarantee only holds in large samples; None if it holds in all."""
         return None
 
     @property
@@ -132,12 +132,12 @@ class Noise(ABC):
 
     @property
     def largest_deviation(self) -> float | None:
-        """The largest standard deviation of a result that is allowed, where the model names one; plans assume it."""
+        """The largest standard deviation that the model allows, if it names one; plans assume it."""
         return self.known_sigma
 
     @property
     def arm_sigmas(self) -> Floats | None:
-        """The known standard deviation of each arm, where they differ. (K)"""
+        """The known standard deviation of each arm, if these differ. (K)"""
         return None
 
     @property
@@ -147,12 +147,12 @@ class Noise(ABC):
 
     @property
     def family(self) -> Family | None:
-        """The one-parameter family of the rewards; None if there is none, and for normal rewards of equal deviation."""
+        """The one-parameter family of the rewards; None if there is none, and for normal rewards of equal variance."""
         return None
 
     @property
     def flags(self) -> Sequence[str] | None:
-        """The command-line options that name the model; None: `--noise`."""
+        """The command-line options that select the model; None for `--noise`."""
         return None
 
     def at_level(self, delta: float) -> Noise:
@@ -160,14 +160,14 @@ class Noise(ABC):
         return self
 
     def rows_before_bets(self, past: Past) -> Floats | None:
-        """How many results each arm needs, as far as the past tells, before it is bet on; None: two at most. (K)"""
+        """The results that each arm needs before it is bet on, as estimated from the past; None: at most 2. (K)"""
         return None
 
     def rows_at_skewness(self, skewness: Floats) -> Floats | None:
-        """The same for results of this skewness. ()"""
+        """As `rows_before_bets`, for results with this skewness. ()"""
         return None
 
-    def check_arms(self, arms: int) -> None:  # noqa: B027 - a default, not a gap
+    def check_arms(self, arms: int) -> None:  # noqa: B027 - an intended default
         """Raise an InputError if the model does not fit this number of arms."""
 
     def doubt(self, true: Noise) -> Reason | None:
@@ -175,32 +175,32 @@ class Noise(ABC):
         return None if self == true else UNTRUE
 
     def with_items(self) -> Noise:
-        """Return the model for arms that are tried on the same items."""
+        """Return the model for arms tried on the same items."""
         raise InputError(
             f"The noise model '{self.name}' has no bets on items that several arms are tried on. Use 0/1 results, "
             "a range, or normal results of unknown deviation; or try every arm on separate items."
         )
 
     def without_items(self) -> Noise:
-        """Return the model for arms that have items of their own."""
+        """Return the model for arms that do not share items."""
         return self
 
-    # --- estimates: they size bets and batches, and prove nothing
+    # --- plug-in estimates: they size bets and batches; no guarantee rests on them
 
     def variance(self, past: Past) -> Floats:
-        """Return a guess at the variance of one result. ()"""
+        """Return an estimate of the variance of one result. ()"""
         return np.full(past.counts.shape[:-1], self.sigma**2, dtype=np.float64)
 
     def variances(self, past: Past) -> Floats:
-        """Return a guess at the variance of one result of each arm. (K)"""
+        """Return an estimate of the variance of one result of each arm. (K)"""
         return np.broadcast_to(self.variance(past)[..., None], past.counts.shape)
 
     def difference_variances(self, past: Past, pieces: Halfspaces) -> Floats:
-        """Return a guess at the variance of each form of one result an arm (of one item, if items are shared). (P)"""
+        """Return an estimate of the variance of each form of one result per arm (per item, if items are shared). (P)"""
         return form_variances(self.variances(past), pieces)
 
     def variance_per_arm(self, past: Past, pieces: Halfspaces) -> Floats | None:
-        """Return the variance at which independent arms would be as informative of each form as arms on shared items.
+        """Return the variance that makes independent arms as informative of each form as arms on shared items.
 
         None if items are not shared. (P)
         """
@@ -211,23 +211,23 @@ class Noise(ABC):
         return known.forecast(pieces)
 
     def scale(self, counts: Floats, totals: Floats) -> Scale | None:
-        """Return the estimates on a scale where they are nearly normal; None if that is the scale of the means."""
+        """Return the estimates on a scale on which they are nearly normal; None if that is the scale of the means."""
         return None
 
     # --- bets
 
     def part_bets(self, data: PartsData) -> PartBets:
-        """Return the bets of one size on the parts of a batch."""
+        """Return the bets on the parts of a batch."""
         return GaussianPartBets(self.sigma)
 
     @quiet
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        """Return the bets that bounds are made of: their sizes are the same for all offsets (Proposition 11). (k, P)
+        """Return the bets behind confidence bounds, whose sizes do not depend on the offset (Proposition 11). (k, P)
 
-        Size k suits a difference of `drifts[k]`, (k, 1) or (k, P), standard errors of the form after `units` (K)
-        results an arm.
+        Size k is optimal for a difference of `drifts[k]`, (k, 1) or (k, P), standard errors of the form after `units`
+        (K) results per arm.
         """
         means, inverse = means_and_inverse_counts(batch)
         new, error = form_values(means, pieces), self.sigma * np.sqrt(form_variances(inverse, pieces))
@@ -237,9 +237,9 @@ class Noise(ABC):
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """Return log e for each form exceeding its offset, bet towards the end of a budget. (P)
+        """Return log e for each form exceeding its offset, with a bet that aims at the end of a budget. (P)
 
-        `rho` is the share of the batch in all results still to come; a claim is shown early when the conditional power
+        `rho` is the share of this batch in all results still to come. A claim is shown early once the conditional power
         of the test at the end of the budget exceeds 1 - `eta` (noise/budget_bets.py).
         """
         return bet_where_needed(drift_budget_bet, need, self.standard_score(batch, pieces), need, rho)
@@ -248,7 +248,7 @@ class Noise(ABC):
     def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
         """Return the level of "this form is at most its offset" after a designed look (Proposition 44). (P)
 
-        By default what a bet towards the budget wins; a model with an exact law of the look pays by it.
+        The default is the payoff of a budget bet; a model that knows the exact law of the look uses it.
         """
         open_ = (level > 0) & (level < FULL)
         need = np.where(open_, -np.log(level), 0.0)
@@ -270,57 +270,57 @@ class Noise(ABC):
 
     @quiet
     def standard_score(self, batch: Batch, pieces: Halfspaces) -> Floats:
-        """Return each form of the batch's means less its offset, in standard errors; nan without results. (P)"""
+        """Return each form of the batch's means minus its offset, in standard errors; nan without results. (P)"""
         means, inverse = means_and_inverse_counts(batch)
         error = self.sigma * np.sqrt(form_variances(inverse, pieces))
         return np.where(np.isfinite(error), (form_values(means, pieces) - pieces.offsets) / error, np.nan)
 
 
-# --- whether the results refute the noise model itself, whatever the means are (Proposition 29)
+# --- tests of the noise model itself, whatever the means are (Proposition 29)
 
 
-FALSE_ALARM = 1e-3  # the probability that a true model is ever refuted, at most
-BAR = math.log(2 / FALSE_ALARM)  # of either of two tests
-_PRIOR = 1.0  # results that the mixture over normal means is worth
-_TILTS = 0.97 * 0.7 ** np.arange(30)  # u, of the mixture over exponents
+FALSE_ALARM = 1e-3  # an upper bound on the probability that a true model is ever refuted
+BAR = math.log(2 / FALSE_ALARM)  # log threshold of each of two tests
+_PRIOR = 1.0  # prior sample size of the mixture over normal means
+_TILTS = 0.97 * 0.7 ** np.arange(30)  # u, the grid of the mixture over exponents
 _NORMAL = 0.5 * np.log1p(-_TILTS)  # log 1/E exp(u z^2/2), z sub-Gaussian
 _CHERNOFF = np.log1p(-_TILTS) - _TILTS * math.log(2)  # log 1/E exp(u x) at most, where P(x >= t) <= 2 exp(-t)
 
 
 class RefutationState(NamedTuple):
-    """What tests of the noise model itself keep of the batches so far (Proposition 29).
+    """The state of the tests of the noise model itself (Proposition 29).
 
-    For all possible means there are e-processes against "these are the means, and the noise is as assumed". Where even
-    the least of them over all means reaches the bar, the confidence set of the means is empty, and the model is
-    refuted: a true model ever is with probability at most `FALSE_ALARM`, however often one looks. There are three:
+    For all possible means there are e-processes against "these are the means, and the noise is as assumed". Once even
+    the smallest over all means reaches the threshold, the confidence set of the means is empty and the model is
+    refuted. A true model ever is with probability at most `FALSE_ALARM`, however often one looks. The tests are:
 
-    - *Between batches*: how far the means of an arm in its batches lie from its mean over all (its deviance), for
-      values in a range, counts, and every model with a sigma. It finds means that move and rows that are dependent.
-    - *Within batches*: how far results lie from the mean of their batch. It finds a sigma that is too small.
+    - *Between batches*: the deviance of an arm's batch means from its overall mean, for values in a range, counts, and
+      every model with a sigma. It detects means that move and dependent rows.
+    - *Within batches*: the scatter of results about the mean of their batch. It detects a sigma that is too small.
     - *Normal results of unknown deviation*: a confidence sequence for the mean of each arm, which may become empty.
     """
 
     counts: Floats  # (K)
     totals: Floats  # (K)
-    scatter: Floats  # (K), sum of squares about the mean of the arm; nan once a batch came without
-    lower: Floats  # (K), of the means that are left, where the deviation is unknown
+    scatter: Floats  # (K), sum of squares about the mean of the arm; nan once a batch had none
+    lower: Floats  # (K), ends of the confidence sequence, if the deviation is unknown
     upper: Floats  # (K)
-    deviance: Floats  # (K), of the means of batches from those over all
-    batches: Floats  # (K), the means of batches that it is of
+    deviance: Floats  # (K), of the batch means from the overall means
+    batches: Floats  # (K), the number of batch means in it
     squares: float = 0.0  # within batches and arms, in units of sigma^2
-    rows: float = 0.0  # the results that it is of
-    log_between: float = 0.0  # log of the most that was won on batches that lie apart
-    log_within: float = 0.0  # log of the most that was won on results that vary too much
+    rows: float = 0.0  # the number of results in it
+    log_between: float = 0.0  # log of the largest wealth so far against batches that lie apart
+    log_within: float = 0.0  # log of the largest wealth so far against results that vary too much
 
     @classmethod
     def none(cls, arms: int) -> RefutationState:
-        """Before the first batch."""
+        """The state before the first batch."""
         nothing = np.zeros(arms)
         return cls(nothing, nothing, nothing, np.full(arms, -np.inf), np.full(arms, np.inf), nothing, nothing)
 
     @property
     def moving(self) -> int | None:
-        """The arm whose batches lie furthest apart, if no means fit them all."""
+        """The arm whose batch means lie furthest apart, if no means fit them all."""
         if (self.lower > self.upper).any():
             return int((self.lower - self.upper).argmax())
         return int(self.deviance.argmax()) if self.log_between >= BAR else None
@@ -358,18 +358,18 @@ def update_refutation(noise: Noise, held: RefutationState, batch: Batch) -> Refu
     deviance, cells = held.deviance + np.where(seen, between, 0.0), held.batches + seen
     factors = _CHERNOFF if sigmas is None else _NORMAL
     logs = _TILTS[:, None] * deviance + factors[:, None] * cells
-    logs = logs if noise.shares_items else logs.sum(axis=-1)  # arms are multiplied where they are independent
+    logs = logs if noise.shares_items else logs.sum(axis=-1)  # independent arms are multiplied
     return found._replace(deviance=deviance, batches=cells, log_between=max(held.log_between, _log_mean(logs)))
 
 
 def _sigmas(noise: Noise) -> Floats | None:
-    """The deviations of all arms; None without any, and for values in a range, which says more."""
+    """The standard deviations of all arms; None if unknown, and for values in a range, which say more."""
     sigma = None if noise.outcome.limited else noise.known_sigma
     return None if sigma is None else np.asarray(sigma) if noise.arm_sigmas is None else noise.arm_sigmas
 
 
 def _deviance(noise: Noise, sigmas: Floats | None, value: Floats, mean: Floats) -> Floats:
-    """Of the average of n results from their mean, for each of them: P(n d >= t) <= exp(-t) on either side."""
+    """The deviance d of a mean of n results from the true mean, per result: P(n d >= t) <= exp(-t) on either side."""
     if sigmas is not None:
         return (value - mean) ** 2 / (2 * sigmas**2)
     outcome = noise.outcome
@@ -389,8 +389,8 @@ def _excess(value: Floats, off: Floats) -> Floats:
 
 @quiet
 def _radius(n: Floats, scatter: Floats, bar: float) -> Floats:
-    """How far from its average the mean of an arm may lie: a normal mixture of t statistics, at all n at once."""
-    share = -(n + _PRIOR) * np.expm1(-(2 * bar + np.log1p(n / _PRIOR)) / n)  # of the squares about a mean
+    """The half-width of the confidence sequence for an arm's mean: a normal mixture of t statistics, over all n."""
+    share = -(n + _PRIOR) * np.expm1(-(2 * bar + np.log1p(n / _PRIOR)) / n)  # a share of the sum of squares
     return np.where(share < n, np.sqrt(share * scatter / (n * (n - share))), np.inf)
 
 

@@ -1,8 +1,8 @@
 """Heavy-tailed rewards: any law whose variance is at most a known number (Proposition 40).
 
-A bet compares groups of rows: if the rows of each arm are put into G groups at random, the forms of the group means are
-independent, and Delyon's inequality makes a bet of each. Its mean logarithm over all ways to form groups is a function
-of counts, sums and sums of squares, and by Jensen's inequality the log of an e-value.
+Bets use groups of rows: if the rows of each arm are put into G groups at random, the forms of the group means are
+independent, and Delyon's inequality gives a bet on each. The mean of the log wealth over all ways to form groups is a
+function of counts, sums and sums of squares and, by Jensen's inequality, the log of an e-value.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from roundwise.noise.bets import (
 )
 from roundwise.solvers.halfspaces import Halfspaces
 
-FURTHEST = 3.0  # where y - y^2/6 is largest: a group counts no further
-SIZES = (1, 2, 3, 4)  # rows of the smallest arm in a group: unequal counts are cut more evenly into fewer groups
+FURTHEST = 3.0  # where y - y^2/6 is largest: the values of groups are clipped here
+SIZES = (1, 2, 3, 4)  # rows of the smallest arm per group; with fewer groups unequal counts divide more evenly
 
 
 @dataclass(frozen=True)
 class BoundedVariance(Noise):
     """Rewards of any law with a variance of at most `max_variance`: heavy tails, with an exact guarantee.
 
-    It takes 10 to 20 % more results than the sub-Gaussian model of that variance, and 20 % fewer where the true
-    variance is a quarter of the limit. Results that are told as sums need sums of squares.
+    It needs 10 to 20 % more results than the sub-Gaussian model with that variance, but 20 % fewer if the true variance
+    is a quarter of the limit. Results reported as sums need sums of squares.
 
     Args:
-        max_variance: The largest possible variance of one result, of every arm.
+        max_variance: An upper bound on the variance of one result, for every arm.
 
     >>> BoundedVariance(4.0).words
     'Results follow any law with a variance of at most 4.'
@@ -67,7 +67,7 @@ class BoundedVariance(Noise):
 
     @property
     def estimates_variance(self) -> bool:
-        """False: the bound is known, and what is seen only sizes bets."""
+        """False: the bound is known, and the observed variance only sizes bets."""
         return False
 
     @property
@@ -91,9 +91,9 @@ class BoundedVariance(Noise):
         return self.guess(past.scatter, past.freedom)
 
     def guess(self, scatter: Floats, freedom: Floats) -> Floats:
-        """What a bet loses as if results were normal with this variance: two thirds of the bound, one of the true one.
+        """The equivalent variance of normal results: two thirds of the bound plus a third of the true variance.
 
-        The true one is that of earlier results, a result of the largest variance added.
+        The latter is estimated from earlier results, with one result of the largest variance added.
         """
         own = np.minimum((scatter + self.max_variance) / (freedom + 1.0), self.max_variance)
         return (2.0 * self.max_variance + own) / 3.0
@@ -115,7 +115,7 @@ class BoundedVariance(Noise):
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """One drift that reaches the bar at the budget, as for sub-Gaussian rewards (Proposition 15)."""
+        """A bet on one drift, which reaches the bar at the budget, as for sub-Gaussian rewards (Proposition 15)."""
         new, error, groups = self._bet(known.past, batch, pieces)
 
         def bet(value: Floats, error: Floats, number: Floats, loss: Floats, need: Floats, rho: Floats) -> Floats:
@@ -126,7 +126,7 @@ class BoundedVariance(Noise):
         return bet_where_needed(bet, need, new - pieces.offsets, error, groups.number, groups.loss, need, rho)
 
     def _bet(self, past: Past, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats, Groups]:
-        """Each form of the batch's means, its error as the past has it, and its groups of rows. (P) each"""
+        """Each form of the batch's means, its error as estimated from the past, and its groups of rows. (P) each"""
         n = batch.counts
         error = np.sqrt(form_variances(self.variances(past) / np.maximum(n, NO_ROWS), pieces))
         counts = np.moveaxis(all_arms(n, pieces), -1, 0)
@@ -137,22 +137,22 @@ class BoundedVariance(Noise):
 
 
 class Groups(NamedTuple):
-    """Groups that rows are put into, for each form, and what a bet loses."""
+    """The groups of rows of each form, and the loss term of a bet."""
 
-    number: Floats  # G, (P); 0: an arm has no rows, and there is no bet
-    loss: Floats  # (P), of a bet of slope 1
+    number: Floats  # G, (P); 0 if an arm has no rows, which means no bet
+    loss: Floats  # (P), for a bet of slope 1
 
     def log_factor(self, slope: Floats, value: Floats) -> Floats:
-        """G (y - y^2/6) - slope^2 loss with y = slope value/G, at most 3. (P)"""
+        """G (y - y^2/6) - slope^2 loss with y = slope value/G, clipped at 3. (P)"""
         y = np.minimum(slope * value / np.maximum(self.number, 1.0), FURTHEST)
         return self.number * (y - y * y / 6.0) - slope * slope * self.loss
 
 
 @quiet
 def form_groups(squares: Floats, counts: Floats, scatter: Floats | None, noise: BoundedVariance) -> Groups:
-    """As many groups as the smallest arm has rows, or fewer where counts are cut more evenly then.
+    """As many groups as the smallest arm has rows, or fewer if counts then divide more evenly.
 
-    Without sums of squares there is one group, of all rows.
+    Without sums of squares there is one group of all rows.
 
     Args:
         squares: Squared coefficients of the arms of each form. (A, P)
@@ -181,7 +181,7 @@ def form_groups(squares: Floats, counts: Floats, scatter: Floats | None, noise: 
 
 @dataclass(frozen=True)
 class _BoundedVariancePartBets(PartBets):
-    """Bets of one size on parts, of groups of their rows."""
+    """Bets on the parts of a batch, from groups of their rows."""
 
     data: PartsData
     noise: BoundedVariance

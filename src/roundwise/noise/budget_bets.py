@@ -1,12 +1,13 @@
-"""Bets towards a budget: one batch's e-value for "a form of the means exceeds its offset", made for what is to come.
+"""Budget bets: one batch's e-value for "a form of the means exceeds its offset", aimed at the end of a budget.
 
-`need` is the log of what must still be won, `rho` the share of this batch in what it and all later ones will tell, 1
-for the last. An exact law of the batch's statistic is turned into the most powerful test at the budget: the
-wealth after the batch is the bar times the chance, if the null is true, that this test will reject (Proposition 14).
-Where only moments are known, one drift is bet on that reaches the bar at the budget (Propositions 15 and 16).
+`need` is the log of the factor by which wealth must still grow; `rho` is the share of this batch in the information
+still to come, 1 for the last batch. If the exact law of the batch's statistic is known, the bet follows the most
+powerful test at the budget: the wealth after the batch is the bar times the probability under the null that this test
+rejects (Proposition 14). If only moments are known, the bet is on one drift, which reaches the bar at the budget
+(Propositions 15, 16).
 
-All functions are elementwise and give log e-values; 0.0 (no bet) where nothing is needed or no bet is possible. An
-element's result does not depend on which others are computed with it.
+All functions are elementwise and return log e-values; 0.0 (no bet) where nothing is needed or no bet is possible. The
+result of an element does not depend on the others.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from roundwise.arrays import Bools, Floats
 from roundwise.noise.bets import EDGE, HUGE, flatten
 from roundwise.noise.lattice import SLACK, WIDE, Lattice, LawShape, lattice_bet
 
-ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
-MOST_NEED = 600.0  # beyond it a bet has no bar: exp(need) must stay far from overflow
-MOST_ODDS = 33.0  # log odds beyond it are those of no law that has more than one value, to the digits there are
-_STEPS = 100  # in which y is sought; 4 or 5 are usual
-_AIM = 1e-11  # how far below what is allowed, relative, the search for y aims, so that it ends within it
+ETA = 0.2  # a claim is shown early once the conditional power of the test at the budget exceeds 1 - ETA
+MOST_NEED = 600.0  # no bet beyond this: exp(need) must stay far from overflow
+MOST_ODDS = 33.0  # beyond these log odds a law is, to floating-point accuracy, a point mass
+_STEPS = 100  # most iterations for y; 4 or 5 are usual
+_AIM = 1e-11  # relative distance below the bound at which the search for y aims, so that it ends within the bound
 _ROOT = float(np.sqrt(2 * np.pi))
 
 
@@ -30,10 +31,10 @@ _ROOT = float(np.sqrt(2 * np.pi))
 def normal_budget_bet(
     z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA, wide: ArrayLike | None = None
 ) -> Floats:
-    """For a statistic that is N(0, 1) at the border of the null and smaller inside (Proposition 14). `(),(),()->()`
+    """For a statistic that is N(0, 1) at the border of the null and smaller inside it (Proposition 14). `(),(),()->()`
 
-    If z is symmetric there and only known to be no wider than N(0, 1), `wide` is a score with the sign of z, and at
-    least its size, that is no narrower: it counts where z is far below 0 or little is needed (Proposition 30).
+    If z is symmetric there but only known to be no wider than N(0, 1), `wide` is a score that is no narrower, with the
+    sign of z and at least its magnitude: it is used where z is far below 0 or little is needed (Proposition 30).
     """
     from scipy.special import log_ndtr, ndtri
 

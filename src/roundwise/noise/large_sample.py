@@ -1,7 +1,7 @@
-"""Rewards of any law with a finite variance: bets that need only the variance, which earlier results tell.
+"""Rewards of any law with a finite variance: bets that need only the variance, estimated from earlier results.
 
-Proposition 31: a bet is exact if the variance it is given is. It is given that of the earlier results of each arm, once
-there are enough of them for how skewed they are. So the guarantee is approximate: it holds in large samples.
+Proposition 31: a bet is exact if its variance is. That variance is estimated from the earlier results of each arm, once
+there are enough of them for their skewness. So the guarantee is approximate: it holds in large samples.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from roundwise.noise.bets import (
 )
 from roundwise.solvers.halfspaces import Halfspaces
 
-RARE = 20.0  # over delta: results after which a value of frequency delta/20 was seen but for a chance of 1/e
-SKEWED = 32.0  # times the squared skewness: results after which the variance that was seen is near the true one
+RARE = 20.0  # over delta: with this many results, a value of frequency delta/20 is unseen with probability 1/e
+SKEWED = 32.0  # times the squared skewness: with this many results, the sample variance is close to the true one
 
 
 @dataclass(frozen=True)
 class LargeSample(Noise):
     """Rewards of any law with a finite variance: money, times, counts. The guarantee is approximate.
 
-    The variance of each arm is taken from its earlier results. An arm is bet on once there are `min_rows` of them, and
-    32 times their squared skewness.
+    The variance of each arm is estimated from its earlier results. An arm is bet on once these number at least
+    `min_rows` and 32 times their squared skewness.
 
     Args:
         min_rows: Earlier results that an arm needs; by default 20/delta, which is 400 for a delta of 5 %.
@@ -73,7 +73,7 @@ class LargeSample(Noise):
         return self if self.min_rows is not None else replace(self, min_rows=RARE / delta)
 
     def doubt(self, true: Noise) -> Reason | None:
-        """None: every law that is simulated has a finite variance."""
+        """None: every simulated law has a finite variance."""
         return None
 
     def rows_before_bets(self, past: Past) -> Floats:
@@ -106,7 +106,7 @@ class LargeSample(Noise):
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """One drift that reaches the bar at the budget, as for sub-Gaussian rewards (Proposition 15)."""
+        """A bet on one drift, which reaches the bar at the budget, as for sub-Gaussian rewards (Proposition 15)."""
         new, error, loss = self._bet(known.past, batch, pieces)
 
         def bet(value: Floats, loss: Floats, need: Floats, rho: Floats) -> Floats:
@@ -119,7 +119,7 @@ class LargeSample(Noise):
         return bet_where_needed(bet, need, value, loss, need, rho)
 
     def _bet(self, past: Past, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats, Floats]:
-        """Each form of the batch's means, its error (infinite: no bet), and what a bet of size 1 loses. (P) each"""
+        """Each form of the batch's means, its error (infinite: no bet), and the loss of a bet of size 1. (P) each"""
         means, variance = past.means, past.scatter / np.maximum(past.freedom, 1.0)
         n = batch.counts
         open_ = (past.counts >= self.rows_before_bets(past)) & (variance > 0) & (n >= 1)
@@ -141,7 +141,7 @@ def _losses(
 
 @dataclass(frozen=True)
 class _LargeSamplePartBets(PartBets):
-    """Bets of one size on parts, over the deviations of the results before each (Proposition 31)."""
+    """Bets on the parts of a batch, scaled by the deviations of the results before each part (Proposition 31)."""
 
     data: PartsData
     noise: LargeSample
@@ -153,7 +153,7 @@ class _LargeSamplePartBets(PartBets):
 
     @cached_property
     def _open(self) -> Bools:
-        """Where an arm has enough results before a part to be bet on in it. (P, K, n)"""
+        """Whether an arm has enough results before a part to be bet on in it. (P, K, n)"""
         cubes = self.data.cubes_so_far
         if cubes is None or self.data.scatter is None:
             return np.zeros(self.data.counts.shape, dtype=np.bool_)
@@ -163,7 +163,7 @@ class _LargeSamplePartBets(PartBets):
 
     @cached_property
     def _sums(self) -> tuple[Floats, Floats]:
-        """The variance of the mean of each arm in each part, as the past has it, and the loss of a bet. (P, K, n)"""
+        """The variance of each arm's mean in each part, as estimated from the past, and the loss of a bet. (P, K, n)"""
         data = self.data
         variance = np.where(self._open, self.variances, 1.0)
         means = data.totals_so_far / np.maximum(data.so_far, 1.0)

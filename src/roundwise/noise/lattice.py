@@ -1,6 +1,6 @@
-"""Bets towards a budget where the statistic is a whole number whose law at the border of the null is known.
+"""Budget bets on an integer statistic whose law at the border of the null is known.
 
-The payoff of Proposition 14 with the exact mean: whatever is paid at each value, its mean is computed and made the
+The payoff of Proposition 14 with the exact mean: the mean of the payoff over the law is computed and scaled to the
 stake.
 """
 
@@ -16,35 +16,34 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, sum_rows
 from roundwise.noise.payoffs import FULL, Payoff, payoffs_by_cell
 
-SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
-WIDE = 3.0  # how far y may be above that of one look at the end
-_LATTICE = 400_000  # values times elements that are computed at once: what fits the cache,
+SLACK = 1e-12  # relative margin by which the mean of a bet stays below 1
+WIDE = 3.0  # how far y may exceed its value for a single look at the end
+_LATTICE = 400_000  # values times elements computed at a time, so that they fit the cache,
 _FEWEST = 64  # but at least this many elements
-_LONGER = 1.1  # how far values are looked at first, in normal reaches: laws are skewed
-_LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake and a central one are not looked at
-_CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
-_LEAST_LEVEL = 1e-280  # below it nothing is bet: numbers so small have too few digits
-_NEWTON = 24  # steps in which it does; 1 or 2 are usual
+_LONGER = 1.1  # initial range of values, relative to that of a normal law: laws are skewed
+_LEFT_OUT = 14.0  # values are left out if their log probability is this far below the stake and a central value
+_CLOSE = 4e-3  # the log of the mean payoff must come this close to the target before it is scaled up to it
+_LEAST_LEVEL = 1e-280  # no bet below this: such small numbers have too few digits
+_NEWTON = 24  # most steps until it does; 1 or 2 are usual
 _ROUGH = 3  # steps for the first guess
-_NARROW = 0.01  # how near a jump of the mean the multiplier is sought, in drifts
-_NEAR = 1e-9  # how far from a jump its two sides are tried
+_NARROW = 0.01  # accuracy of the multiplier near a jump of the mean, in drifts
+_NEAR = 1e-9  # distance from a jump at which its two sides are tried
 _PHI_STEPS = 256  # entries of the table of Phi per unit, down to -_PHI_LEAST
 _PHI_LEAST = 37
 _ROOT = float(np.sqrt(2 * np.pi))
 
 Index = NDArray[np.intp]
-Ratios = Callable[[Floats, Index], Floats]  # P(x + 1)/P(x) of some elements; 0 at the highest value, infinite below all
+Ratios = Callable[[Floats, Index], Floats]  # P(x + 1)/P(x) of some elements; 0 at the highest, inf below the lowest
 
 
 class LawShape(NamedTuple):
-    """Mean, deviation and skewness of each element's law, roughly: what is paid is shaped by them."""
+    """The approximate mean, standard deviation and skewness of each element's law, from which payoffs are shaped."""
 
     mean: Floats
     deviation: Floats
     skew: Floats
 
     def at(self, elements: Index) -> LawShape:
-        """Of some elements."""
         return LawShape(*(each[elements] for each in self))
 
 
@@ -54,17 +53,16 @@ class LatticeLaw(NamedTuple):
     steps: Floats  # (V, 1), from the middle to each value
     weights: Floats  # (V, n), in proportion to the probabilities
     total: Floats  # (n), of the weights
-    rest: Floats  # (n), the probability of all that is left out, at most
+    rest: Floats  # (n), an upper bound on the probability of all values left out
 
     def at(self, elements: Index) -> LatticeLaw:
-        """Of some elements."""
         return LatticeLaw(
             self.steps, self.weights.take(elements, axis=1, mode="clip"), self.total[elements], self.rest[elements]
         )
 
 
 class Lattice(NamedTuple):
-    """What was seen, x, and its law on low..high at the border of the null. Vectors."""
+    """The observed value x, and its law on low..high at the border of the null. Vectors."""
 
     ratios: Ratios  # of successive probabilities
     settings: Sequence[Floats]  # elements with the same settings have the same law
@@ -72,16 +70,15 @@ class Lattice(NamedTuple):
     x: Floats
     low: Floats
     high: Floats
-    good: Bools  # where the law is one
+    good: Bools  # where the law is valid
 
     def bets(self, at: Index, need: Floats, rho: Floats) -> LatticeBets:
-        """The bets on some elements."""
         alike = _alike([each[at] for each in self.settings])
         return LatticeBets(self.ratios, at, alike, self.shape.at(at), self.low[at], self.high[at], need[at], rho[at])
 
 
 def lattice_bet(law: Lattice, need: Floats, rho: Floats, eta: float) -> Floats:
-    """log e of the bet towards the test at the budget."""
+    """The log e-value of the budget bet."""
     logs, at = np.zeros(law.x.shape), np.flatnonzero(law.good & (law.high > law.low))
     if not at.size:
         return logs
@@ -100,7 +97,7 @@ def lattice_bet(law: Lattice, need: Floats, rho: Floats, eta: float) -> Floats:
 def pay_on_lattice(
     law: Lattice, level: Floats, drift: Floats, looks_left: Floats, price: float, extension_value: float
 ) -> Floats:
-    """The level after a designed look (`payoffs.pay`) whose statistic is a whole number; vectors.
+    """The level after a designed look (`payoffs.pay`) with an integer statistic; vectors.
 
     The payoff is that of the standardized statistic, but its mean is the exact sum over the law.
     """
@@ -127,34 +124,34 @@ def pay_on_lattice(
 
 
 class CornerSteps(NamedTuple):
-    """From which value on each corner of a payoff is paid, and what is left of the level from the one before the last.
+    """The values from which each corner of a payoff is paid, and the rest of the level, paid just before the last.
 
-    The mean of what is paid is the level or less, and near it: the multiplier of the payoff is raised until the exact
-    mean is not above the level; what is left of it is paid at the highest value that is not paid in full.
+    The mean of the payoff is at most the level, and close to it: the multiplier is raised until the exact mean does not
+    exceed the level, and the difference is paid at the highest value that is not paid in full.
     """
 
     multiplier: Floats  # (n), of the payoff
-    law: Floats  # (5, n): start, slope and middle of its law, the least value and the one beyond the greatest
+    law: Floats  # (5, n): start, slope and middle of the law, its lowest value and the one above its highest
     edge: Floats  # (n)
     extra: Floats  # (n)
-    found: Bools  # (n); where none is found nothing is bet, which does not depend on what was seen
+    found: Bools  # (n); False means no bet, and does not depend on the observed value
 
     @classmethod
     def empty(cls, size: int) -> CornerSteps:
-        """With room for this many elements."""
+        """Room for this many elements."""
         return cls(np.zeros(size), np.zeros((5, size)), np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.bool_))
 
     def value(self, which: Index, corner: Index, payoff: Payoff) -> Floats:
-        """From which value on an element is paid a corner, which one each."""
+        """The value from which element `which` is paid this corner; elementwise."""
         threshold = (self.multiplier[which] - payoff.log_slopes[corner]) / payoff.drift + payoff.drift / 2
         start, slope, middle, least, most = (each[which] for each in self.law)
         return np.clip(np.ceil((threshold - start) / slope) + middle, least, most)
 
     def pay(self, x: Floats, which: Index, payoff: Payoff) -> Floats:
-        """What is paid at x; which element each is."""
+        """The payoff of element `which` at x; elementwise."""
         number = payoff.log_slopes.size
         reached, step = np.zeros(x.size, dtype=np.intp), 1 << (number.bit_length() - 1)
-        while step:  # how many corners are reached: their values rise
+        while step:  # bisection for the number of corners reached, whose values increase
             more = np.minimum(reached + step, number)
             reached, step = np.where(self.value(which, more - 1, payoff) <= x, more, reached), step // 2
         paid = payoff.corners[reached]
@@ -163,8 +160,8 @@ class CornerSteps(NamedTuple):
     def fill(self, lot: Index, bets: LatticeBets, law: LatticeLaw, payoff: Payoff) -> None:
         """Find the steps of some elements.
 
-        The mean falls in the multiplier, in jumps: Newton's steps on its log, as if the law were normal, and halving,
-        between a multiplier that is too small and one that is not.
+        The mean decreases in the multiplier, in jumps: Newton steps on its log, as if the law were normal, and
+        bisection between a multiplier that is too small and one that is not.
         """
         level, slope = bets.target[lot], 1.0 / bets.shape.deviation[lot]
         start = (bets.middle[lot] - bets.shape.mean[lot]) * slope
@@ -187,7 +184,7 @@ class CornerSteps(NamedTuple):
             cost = (above.reshape(-1).take(value) * gains).sum(axis=-1) + law.rest[at]
             over = cost > level[at]
             low[at], high[at] = np.where(over, here, low[at]), np.where(over, high[at], here)
-            mean[at[~over]] = cost[~over]  # the later, the nearer
+            mean[at[~over]] = cost[~over]  # later ones are closer
             excess = np.log(cost) - aim[at] + _CLOSE / 4
             keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > _NARROW * payoff.drift)
             if not keep.any():
@@ -210,20 +207,20 @@ class CornerSteps(NamedTuple):
 
 
 def _alike(settings: Sequence[Floats]) -> Index:
-    """A number for each element, the same just where all settings are."""
+    """A number for each element, equal for elements with equal settings."""
     mixed = np.zeros(settings[0].shape, dtype=np.uint64)
     for each in settings:
-        mixed = (mixed ^ (each + 0.0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)  # + 0.0: one zero
+        mixed = (mixed ^ (each + 0.0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)  # + 0.0 makes -0.0 and 0.0 equal
         mixed ^= mixed >> np.uint64(29)
     different, found = np.unique(mixed, return_inverse=True)
     one = np.empty(different.size, dtype=np.intp)
     one[found] = np.arange(found.size)
     alike = all((each == each[one][found]).all() for each in settings)
-    return found if alike else np.arange(found.size)  # else two settings have the same mixture of bits
+    return found if alike else np.arange(found.size)  # else there is a hash collision
 
 
 def _distinct(numbers: Index) -> tuple[Index, Index]:
-    """Where each of the numbers is found once, and which of these every one is."""
+    """One index of each distinct number, and for each element which of these is its own."""
     one = np.full(int(numbers.max()) + 1, -1)
     one[numbers] = np.arange(numbers.size)
     found = one >= 0
@@ -231,7 +228,7 @@ def _distinct(numbers: Index) -> tuple[Index, Index]:
 
 
 class LatticeBets:
-    """Elements on which there is something to bet, their laws, and what must be won."""
+    """The elements that are bet on, their laws, and their targets."""
 
     def __init__(
         self,
@@ -251,14 +248,14 @@ class LatticeBets:
         self.reach = np.ceil(np.sqrt(2.0 * (need + _LEFT_OUT)) * shape.deviation + 2.0)
 
     def different(self, some: Index) -> tuple[Index, Index]:
-        """Those that differ in their law or in what is needed, and which of these each is."""
+        """One index for each distinct law and need, and for each element which of these is its own."""
         if (self.need[some] == self.need[some[0]]).all() and (self.rho[some] == self.rho[some[0]]).all():
             one, which = _distinct(self.which[some])
             return some[one], which
         return some, np.arange(some.size)
 
     def lots(self, some: Index) -> Iterator[tuple[Index, LatticeLaw]]:
-        """Elements of similar length, and their laws."""
+        """Groups of elements with laws of similar length, and these laws."""
         middle, reach = self.middle[some], self.reach[some]
         length = np.minimum(middle - self.low[some], reach) + np.minimum(self.high[some] - middle, reach) + 1.0
         order = np.argsort(length)
@@ -270,10 +267,11 @@ class LatticeBets:
             start += lot.size
 
     def law(self, lot: Index) -> LatticeLaw:
-        """Products of the ratios up and down from the middle, where the weight is 1, while they are above a floor.
+        """Products of the ratios up and down from the middle, where the weight is 1, as long as they exceed a floor.
 
-        Ratios fall, so a weight exp(-c) that is j from the middle is followed by others that fall by exp(-c/j) each at
-        least: all beyond the floor have exp(-c) / (1 - exp(-c/j)) <= exp(-c) (1 + j/c) together, and j <= high - low.
+        Ratios decrease, so a weight exp(-c) at distance j from the middle is followed by others that fall by exp(-c/j)
+        or more: all beyond the floor sum to at most exp(-c) / (1 - exp(-c/j)) <= exp(-c) (1 + j/c), and j <= high -
+        low.
         """
         low, high, middle, need, reach = (
             each[lot] for each in (self.low, self.high, self.middle, self.need, self.reach)
@@ -295,11 +293,11 @@ class LatticeBets:
             for i in range(down, 0, -1):
                 np.multiply(weights[i], each[i - 1], out=weights[i - 1])
             weights = weights.take(which, axis=1, mode="clip")
-            np.copyto(weights, 0.0, where=~(weights >= floor))  # also what is beyond the last value
+            np.copyto(weights, 0.0, where=~(weights >= floor))  # also beyond the last value
             short = (weights[0] > 0) & (middle - down > low) | (weights[-1] > 0) & (middle + up < high)
             if not short.any():
                 seen = np.flatnonzero(weights.any(axis=1))
-                some = slice(max(int(seen[0]) - 1, 0), int(seen[-1]) + 2)  # one value that nobody has is kept
+                some = slice(max(int(seen[0]) - 1, 0), int(seen[-1]) + 2)  # keep one value of weight 0 on each side
                 steps, weights = steps[some], weights[some]
                 total = sum_rows(weights)
                 return LatticeLaw(
@@ -309,30 +307,29 @@ class LatticeBets:
 
 
 class Test(NamedTuple):
-    """The test at the budget: a = slope (x - middle) + start - y / width, and Phi(a) is what its chance is then."""
+    """The test at the budget: its conditional power is Phi(a), a = slope (x - middle) + start - y / width."""
 
     slope: Floats  # (n)
     start: Floats  # (n)
     width: Floats  # (n)
-    jump: Floats  # (n), how far apart in y two neighbours are
+    jump: Floats  # (n), the distance in y between neighbouring values
 
     def at(self, elements: Index) -> Test:
-        """Of some elements."""
         return Test(*(each[elements] for each in self))
 
     def entries(self, steps: Floats, y: Floats) -> Index:
-        """Where in the table of Phi each value is, in steps from the middle: at the nearest entry, if inside."""
+        """The nearest entry in the table of Phi for each value, in steps from the middle, if it is inside the table."""
         a = steps * (self.slope * _PHI_STEPS)
         a += (self.start - y / self.width + _PHI_LEAST) * _PHI_STEPS + 0.5
         return a.astype(np.intp)
 
 
 def _before_the_end(bets: LatticeBets, some: Index, x: Floats, eta: float) -> Floats:
-    """What is paid at x, as a share of the bar: min(s f, 1), where s is the target over the mean of f.
+    """The payoff at x, as a share of the bar: min(s f, 1), where s is the target over the mean of f.
 
-    So its mean is the target at most, whatever f is. f is the test at the budget for a y at which its mean is near the
-    target and not above it, so that s is near 1 and what f pays in full is paid in full. Phi is taken from a table, for
-    the mean as for what is paid.
+    So its mean is at most the target, whatever f is. f is the test at the budget for a y at which the mean is close to
+    the target and not above it, so that s is close to 1 and a full payoff of f stays a full payoff. The mean and the
+    payoff use the same table of Phi.
     """
     from scipy.special import ndtri
 
@@ -355,7 +352,7 @@ def _before_the_end(bets: LatticeBets, some: Index, x: Floats, eta: float) -> Fl
 
 @lru_cache(maxsize=64)
 def _tests(eta: float) -> Floats:
-    """Phi(a), and 1 from Phi(a) = 1 - eta on, at steps from -_PHI_LEAST to there."""
+    """Phi(a) on a grid from -_PHI_LEAST up to the first a with Phi(a) >= 1 - eta, which counts as 1."""
     from scipy.special import ndtr, ndtri
 
     most = int(np.ceil(-ndtri(eta) * _PHI_STEPS + 0.5))  # 1 - eta may be 1
@@ -367,13 +364,13 @@ def _tests(eta: float) -> Floats:
 def _critical(
     law: LatticeLaw, test: Test, y: Floats, start: Floats, target: Floats, eta: float, table: Floats
 ) -> tuple[Floats, Floats]:
-    """A y near the least at which what is paid, F, is the target at most, and F there; y is a first guess.
+    """A y close to the smallest at which the mean payoff F is at most the target, and F there, from an initial guess y.
 
-    F falls in y, and jumps down where a value is no longer paid in full. Newton's steps on log F cross jumps with their
-    mean slope; one that crosses a single jump is cut there, and both sides of it are tried.
+    F decreases in y, and jumps down where a value is no longer paid in full. Newton steps on log F cross jumps with
+    their average slope; a step across a single jump is cut there, and both sides of the jump are tried.
     """
     q = (table.size - 1.5) / _PHI_STEPS - _PHI_LEAST
-    low, high = start.copy(), start + 1.0 + WIDE  # more is paid than the target at the one, less at the other
+    low, high = start.copy(), start + 1.0 + WIDE  # F is above the target at `low`, below it at `high`
     at, aim = np.arange(start.size), np.log(target) - _CLOSE / 4
     found, means = np.full(y.size, np.nan), np.full(y.size, np.nan)
     steps = law.steps
@@ -385,7 +382,7 @@ def _critical(
         paid = sum_rows(share) / law.total + law.rest
         over = paid > target
         low[at], high[at] = np.where(over, place, low[at]), np.where(over, high[at], place)
-        better = at[~over]  # the later, the smaller
+        better = at[~over]  # later ones are smaller
         found[better], means[better] = place[~over], paid[~over]
         excess = np.log(paid) - aim
         keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > 4 * _NEAR)
@@ -396,7 +393,7 @@ def _critical(
             at, law, test, entries = at[kept], law.at(kept), test.at(kept), entries.take(kept, axis=1, mode="clip")
             target, aim, place = target[kept], aim[kept], place[kept]
             over, excess, paid = over[kept], excess[kept], paid[kept]
-        last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)  # the highest value that there is
+        last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)  # the highest value of the law
         a = steps * test.slope
         a += test.start - place / test.width
         dense = -0.5 * a
@@ -410,7 +407,7 @@ def _critical(
         dense *= law.weights
         fall = sum_rows(dense) / (law.total * test.width * _ROOT)
         first, some = np.minimum(below, last), below <= last  # the first value that is paid in full
-        up = (steps[first, 0] * test.slope + test.start - q) * test.width  # to here it is
+        up = (steps[first, 0] * test.slope + test.start - q) * test.width  # up to this y
         down, up = np.where(some, up - test.jump, up), np.where(some, up, np.inf)
         drop = law.weights[first, np.arange(at.size)] / law.total * eta / test.jump
         excess *= paid
@@ -420,13 +417,13 @@ def _critical(
         after = np.where(np.abs(coarse) > test.jump, place + coarse, np.where(over, right, left))
         inside = (after > low[at]) & (after < high[at])
         y[at] = np.where(inside & (number % 8 != 7), after, (low[at] + high[at]) / 2)
-    none = np.isnan(found)  # nothing was found within the target: what is paid is then scaled down to it
+    none = np.isnan(found)  # no y within the target was found: the payoff is then scaled down
     found[none], means[none] = high[none], 1.0
     return found, means
 
 
 def _guess(start: Floats, skew: Floats, slope: Floats, width: Floats, aim: Floats, eta: float) -> Floats:
-    """Where log F would be this for a law that is normal up to its skewness (Edgeworth): some of Newton's steps."""
+    """The y at which log F would be `aim` for a law that is normal up to its skewness (Edgeworth), by Newton steps."""
     from scipy.special import ndtr, ndtri
 
     q, y = ndtri(1.0 - eta), start + 1.2
@@ -440,7 +437,7 @@ def _guess(start: Floats, skew: Floats, slope: Floats, width: Floats, aim: Float
 
 
 def _at_the_end(law: LatticeLaw, target: Floats, away: Floats) -> Floats:
-    """The last bet, so far away from the middle: all beyond a value, at the one below it what is left of the stake."""
+    """The last bet at this distance from the middle: 1 above a critical value, the rest of the stake at it."""
     chances, target = law.weights / law.total, target - law.rest
     beyond = np.cumsum(chances[::-1], axis=0)[::-1]  # P(X >= x)
     full = beyond <= target

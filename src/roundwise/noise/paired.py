@@ -1,9 +1,9 @@
-"""Paired designs: arms tried on the same items, compared by their difference on each item that both were tried on.
+"""Paired designs: arms tried on the same items, compared by their differences on common items.
 
-Items are independent of each other given the past; on one item everything may depend on everything. So the differences
-of two arms are results of one more arm, which lie in twice the range, or are normal with a deviation of their own, and
-"a exceeds b by m" is a bet on their mean lying above m (Propositions 25 to 27). Bets on one arm are those of the model
-without items. Forms of three arms and more have no bet here.
+Items are independent given the past; results on one item may depend on each other in any way. So the differences of two
+arms are treated as results of one more arm, with twice the range or a normal deviation of its own, and "a exceeds b by
+m" is a bet on their mean lying above m (Propositions 25 to 27). Bets on a single arm are those of the model without
+items. There are no bets on forms of three or more arms.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def check_forms(pieces: Halfspaces) -> None:
 
 
 class PairedNoise(Noise):
-    """Arms tried on the same items: two arms are compared by their differences, one arm as without items.
+    """Arms tried on the same items: bets on two arms use their differences, bets on one arm are those without items.
 
-    A model derives from this class and from the model without items, in this order.
+    A model derives from this class, then from the model without items.
     """
 
     shares_items: ClassVar[bool] = True
     merges_arms: ClassVar[bool] = False
-    row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # the model is about differences, whatever items do to rows
+    row_checks: ClassVar[tuple[RowCheck, ...]] = ()  # the model is about differences; rows may depend on their items
 
     @property
     @abstractmethod
@@ -82,7 +82,7 @@ class PairedNoise(Noise):
         return logs + self.differences.budget_bet(past, new, one, wanted, rho, eta)
 
     def pay_look(self, known: Estimates, batch: Batch, pieces: Halfspaces, level: Floats, aim: LookAim) -> Floats:
-        """Two arms by their differences, whose law does not depend on how results on one item depend on each other."""
+        """For two arms by their differences, whatever the dependence between results on one item."""
         if not pieces.pairs:
             return super().pay_look(known, batch, pieces, level, aim)
         if batch.pairs is None:
@@ -117,18 +117,18 @@ class PairedNoise(Noise):
 
     @quiet
     def difference_variances(self, past: Past, pieces: Halfspaces) -> Floats:
-        """The variance of all pairs together counts as one more difference."""
+        """The variance of all pairs pooled is weighted as one more difference."""
         own = self._past_differences(past, pieces).past
         return (own.scatter + self.differences.variance(own)[..., None]) / (own.freedom + 1.0)
 
     def variance_per_arm(self, past: Past, pieces: Halfspaces) -> Floats:
-        """Return half the variance of the difference; of a piece about one arm the variance of a result. (P)"""
+        """Return half the variance of the difference; for a piece with one arm, the variance of a result. (P)"""
         alone = self.without_items().variance(past)[..., None]
         return np.where(is_pair(pieces), self.difference_variances(past, pieces) / 2, alone)
 
     @quiet
     def estimate_forms(self, known: Estimates, pieces: Halfspaces) -> FormEstimate:
-        """Estimate pairs with items in common by their differences, others by the results of each arm."""
+        """Estimate pairs with common items from their differences, other forms from the results of each arm."""
         usual, pair = known.forecast(pieces), is_pair(pieces)
         if known.past.pairs is None or not pair.any():
             return usual
@@ -139,7 +139,7 @@ class PairedNoise(Noise):
         return FormEstimate(pieces, value, np.where(shared, leverage, usual.leverage))
 
     def _past_differences(self, past: Past, pieces: Halfspaces) -> Estimates:
-        """The past of the differences of each piece, as that of one arm a piece. (P)"""
+        """The past of the differences of each piece, one arm per piece. (P)"""
         where = _pair_places(past.counts.shape[-1], pieces)
         own = past.of_pairs.map_sums(lambda each: take_arm(each, where))
         return Estimates(own, own.means, self.differences.variance(own))
@@ -150,12 +150,12 @@ def _about_one_arm(pieces: Halfspaces) -> Bools:
 
 
 def _pair_places(arms: int, pieces: Halfspaces) -> Index:
-    """The places of the differences of the two arms of each piece among those of all pairs. (P)"""
+    """The index of each piece's pair of arms among all pairs. (P)"""
     return np.asarray(pieces.arms[..., 0] * arms + pieces.arms[..., min(1, pieces.arms.shape[-1] - 1)])
 
 
 def at_pairs(batch: Batch, arms: int, pieces: Halfspaces) -> Batch:
-    """The differences of the two arms of each piece, as results of one arm a piece. (P)"""
+    """The differences of the two arms of each piece, as results of one arm per piece. (P)"""
     where, table = _pair_places(arms, pieces), batch.table
     if table is not None:
         columns = [take_arm(table.counts[..., v], where) for v in range(table.counts.shape[-1])]
@@ -165,14 +165,14 @@ def at_pairs(batch: Batch, arms: int, pieces: Halfspaces) -> Batch:
 
 
 def _as_single_arms(need: Floats, offsets: Floats) -> Halfspaces:
-    """Each difference as a form of one arm."""
+    """Each difference as a form of a single arm."""
     arms = np.broadcast_to(np.arange(need.shape[-1])[:, None], (*need.shape, 1))
     return Halfspaces(arms, np.ones(arms.shape), np.broadcast_to(offsets, need.shape), False)
 
 
 @dataclass(frozen=True)
 class _PairedPartBets(PartBets):
-    """Two arms by their differences, as a level of one more arm; one arm as without items."""
+    """Bets on two arms as bets on the level of their difference; bets on one arm as without items."""
 
     of_arms: PartBets
     of_pairs: PartBets
@@ -210,7 +210,7 @@ class _PairedPartBets(PartBets):
         return PairedStatistics(mean / np.sqrt(variance * before), before, per_row, variance)
 
     def _place(self, form: PartForm) -> Index:
-        """From places in (P, K, n) to those of the pair in (P, K^2, n)."""
+        """From places in (P, K, n) to those of the pairs in (P, K^2, n)."""
         first, second = form.places[:2]
         _, arms, n = self.data.counts.shape
         part, rest = np.divmod(first, arms * n)

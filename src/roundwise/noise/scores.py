@@ -1,4 +1,4 @@
-"""Normal scores of t statistics, for bets that are made for a normal statistic (Propositions 14, 30 and 42)."""
+"""Normal scores of t statistics, for bets designed for a normal statistic (Propositions 14, 30 and 42)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from roundwise.arrays import Floats, total
 
-FURTHEST = 37.0  # a score beyond it counts as this: its tail probability is below 1e-299
-_AIM = 1e-10  # how far below t^2, relative, the search for a score aims, so that it ends below
-_STEPS = 100  # in which it is sought; three or four are usual
+FURTHEST = 37.0  # scores are clipped here, where the tail probability is below 1e-299
+_AIM = 1e-10  # relative distance below t^2 at which the search for a score aims, so that it ends below
+_STEPS = 100  # most iterations; three or four are usual
 
 
 @np.errstate(all="ignore")
 def student_score(t: Floats, dof: Floats) -> Floats:
-    """The normal score with the same tail probability as a t statistic; nan where there is none. `(),()->()`"""
+    """The normal score with the tail probability of a t statistic; nan if undefined. `(),()->()`"""
     from scipy.special import ndtri, stdtr
 
     score = np.sign(t) * -ndtri(stdtr(np.maximum(dof, 1.0), -np.abs(t)))
@@ -22,11 +22,11 @@ def student_score(t: Floats, dof: Floats) -> Floats:
 
 @np.errstate(all="ignore")
 def welch_score(t: Floats, squares: Floats, dof: Floats) -> Floats:
-    """A score of Welch's statistic that is no wider than normal, whatever the deviations of the arms (Proposition 30).
+    """A score of Welch's statistic that is no wider than normal, whatever the variances of the arms (Proposition 30).
 
-    Its size is the largest z such that t^2 is at least the mean of t_j(z)^2, weighted by the share of each arm in the
-    squared error, where t_j(z) exceeds as much of the t distribution with `dof` degrees of freedom of arm j as z of the
-    normal one. Arms with infinite `dof` are none. `(),(s),(s)->()`
+    Its magnitude is the largest z such that t^2 is at least the mean of t_j(z)^2, weighted by each arm's share of the
+    squared error, where t_j(z) is the quantile of the t distribution with arm j's `dof` at the level of z under the
+    normal. Arms with infinite `dof` are left out. `(),(s),(s)->()`
     """
     least, most = dof.min(axis=-1), np.where(np.isfinite(dof), dof, 0.0).max(axis=-1)
     found = student_score(t, least)
@@ -44,13 +44,13 @@ def welch_score(t: Floats, squares: Floats, dof: Floats) -> Floats:
 def _solve(square: Floats, shares: Floats, dof: Floats, low: Floats, high: Floats) -> Floats:
     """The z in [low, high] at which the weighted mean of squared quantiles is `square`, from below; vectors.
 
-    Newton's method on the log of the mean, aimed a little below and kept between a z that is too small and one that is
-    not: what is returned was seen to be within the bound.
+    Newton's method on the log of the mean, aimed slightly below and bracketed: the returned z was evaluated and is
+    within the bound.
     """
     from scipy.special import gammaln, ndtr, stdtrit
 
     dof = np.where(shares > 0, dof, 1.0)
-    scale = gammaln((dof + 1) / 2) - gammaln(dof / 2) - np.log(dof) / 2 + np.log(2) / 2  # of the density, over phi's
+    scale = gammaln((dof + 1) / 2) - gammaln(dof / 2) - np.log(dof) / 2 + np.log(2) / 2  # of the density over phi
     at, found, z = np.arange(low.size), low.copy(), (low + high) / 2
     for number in range(_STEPS):
         quantiles = stdtrit(dof, ndtr(-z)[:, None]) ** 2
