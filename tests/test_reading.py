@@ -117,8 +117,17 @@ def test_empty_rows_of_units(tell):
     words = {"study": WITH_IDS, "noise": Bounded(0, 9)}
     zero = tell(text, reading=Reading(empty="zero", id_result="sum"), **words)
     assert (zero.counts.tolist(), zero.totals.tolist()) == ([2, 1, 0], [4, 0, 0])
-    missing = tell(text, reading=Reading(empty="missing", id_result="mean"), **words)
-    assert (missing.counts.tolist(), missing.missing.tolist()) == ([1, 0, 0], [1, 1, 0])
+
+
+@pytest.mark.parametrize("rule", ["sum", "mean", "max", "any"])
+def test_a_unit_that_lacks_an_outcome_is_missing(tell, rule):
+    """What its other rows lead to is not its result: half of an arm's revenue was left out, and the guarantee kept."""
+    text = users("1,placebo,", "1,placebo,0", "2,placebo,", "3,25mg,", "3,25mg,", "4,25mg,0", "4,25mg,0")
+    reading = Reading(empty="missing", id_result=rule)
+    found = tell(text, Binary() if rule == "any" else Bounded(0, 9), study=WITH_IDS, reading=reading)
+    assert (found.counts.tolist(), found.missing.tolist()) == ([0, 1, 0], [2, 1, 0])
+    known = tell(users("1,placebo,", "1,placebo,1"), Binary(), study=WITH_IDS, reading=Reading("missing", "any"))
+    assert (known.totals.tolist(), known.missing) == ([1, 0, 0], None)  # whatever the other row would be
 
 
 def test_a_unit_in_two_arms(tell):

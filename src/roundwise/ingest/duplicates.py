@@ -180,7 +180,7 @@ class IdRows(NamedTuple):
 class IdResults(NamedTuple):
     """One row for each id, ascending, with the result that its rows lead to; and what became of the others."""
 
-    rows: IdRows  # with the first line and time of each; no value where all rows have none, or those of several arms
+    rows: IdRows  # with the first line and time of each; no value where rows lack one, or are of several arms
     sizes: Index  # rows of each that count
     first: Index  # the place of the first row of each
     closed: Bools  # whether no row that counts can come any more
@@ -281,7 +281,9 @@ class Ids:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.add.at(found, at, values)
                 found = found if reading.id_result == "sum" else found / np.maximum(many, 1)
-        found = reading.results(np.where((many == 0) | (low != high), math.nan, found))
+        lacking = np.bincount(which[inside & ~there], minlength=size) > 0  # what all rows lead to is not known
+        lacking &= (reading.id_result != "any") | (found != 1)
+        found = reading.results(np.where((many == 0) | lacking | (low != high), math.nan, found))
         divisors = np.bincount(which[inside], rows.denominators[inside], size).astype(np.float64)
         one = IdRows(
             ids, rows.lines[first], rows.arms[first], found, rows.items[first], start, rows.covariates[first], divisors
