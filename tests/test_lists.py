@@ -435,6 +435,17 @@ def test_closing_a_round_keeps_the_guarantee_and_asks_again(storage):
     assert verify_study("evals", storage).sound
 
 
+def test_bounds_of_a_list_that_is_used_up_are_not_said_to_miss_by_their_rounding(storage):
+    rng = np.random.default_rng(3)
+    for k in range(20):
+        study = create_study(f"s{k}", question=BestArm(), arms=ARMS, noise=Bounded(0, 1), list=7, storage=storage)
+        study.ask()
+        rows = [(arm, str(i), round(float(value), 3)) for arm in ARMS for i, value in enumerate(rng.random(7))]
+        report = study.tell(pd.DataFrame(rows, columns=["arm", "item", "outcome"]))
+        assert not any(each.widened for each in study.report().arm_rows), report.text()
+        study.close()
+
+
 def test_items_count_once_and_only_those_of_the_list(storage):
     rows = drawn()
     study = create(storage)

@@ -46,6 +46,7 @@ from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
 MANY_ARMS = 1000  # up to which intervals are computed
+ROUNDING = 1e-9  # of a mean, within which a bound that is exact, as on a list, may miss it
 USELESS = 100.0  # deviations of a result, from which a bound says nothing
 MANY_CLAIMS = 10_000  # up to which it is computed by how much they hold
 MOST_TRACED = 200  # claims, and rounds, up to which their evidence is followed
@@ -704,9 +705,11 @@ def _include_estimates(arms: Sequence[ArmRow], sign: float, best: float | None, 
     for arm in arms:
         if arm.mean is None or best is None:
             continue
-        before = arm.lower, arm.upper
-        arm.lower, arm.upper = _include(arm.mean, *before)
-        arm.widened = (arm.lower, arm.upper) != before
+        lower, upper, beyond = arm.lower, arm.upper, ROUNDING * abs(arm.mean)
+        arm.lower, arm.upper = _include(arm.mean, lower, upper)
+        arm.widened = (lower is not None and arm.mean < lower - beyond) or (
+            upper is not None and arm.mean > upper + beyond
+        )
         arm.gap_to_best_lower, _ = _include(sign * (best - arm.mean), arm.gap_to_best_lower, None)
         if leading is not None and arm.gap_to_leader_upper != 0.0:
             ends = _include(sign * (leading - arm.mean), arm.gap_to_leader_lower, arm.gap_to_leader_upper)
