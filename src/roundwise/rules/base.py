@@ -1,8 +1,8 @@
-"""The base class of stopping rules, and what a rule reports: claims, bounds, how the trial stands.
+"""The base class of stopping rules, and the types of their reports: claims, bounds, and the status of a trial.
 
-A rule folds over the batches: it takes what was planned before a batch and what came back, and returns its new state.
-The error guarantee rests on the rule alone: any sampling keeps it, also pulling more or less than asked. The exception
-are rules with `exact_batches`, which cannot decide once a batch differs from its plan.
+A rule folds over the batches: it takes the plan of a batch and its results, and returns its new state. The error
+guarantee rests on the rule alone and holds under any sampling, including more or fewer pulls than planned. Rules with
+`exact_batches` are the exception: they cannot decide once a batch differs from its plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
 
 class LinearForm(NamedTuple):
-    """The quantity that a claim is about, a form of the means, and the level it is claimed to exceed (or not)."""
+    """The form of the means that a claim is about, and the level that it is claimed to exceed (or not)."""
 
     arms: tuple[int, ...]
     factors: tuple[float, ...]
@@ -34,64 +34,64 @@ class LinearForm(NamedTuple):
 
 
 class ClaimStatus(NamedTuple):
-    """Something that must be shown: in logs, what was won for it and the bar it must pass."""
+    """The status of something that must be shown: its log wealth and the threshold that this must reach."""
 
     words: str
     evidence: float
     bar: float
     shown: bool
-    margins: float | None = None  # by how much it holds, at least, where that was computed
-    left: str | None = None  # the arm that may be the best as long as it is not shown, if it says so of one
-    about: LinearForm | None = None  # where it is about one form of the means
-    label: str | None = None  # its shortest name
-    shown_at: int | None = None  # the batch after which it was shown, where that is kept
-    samples: int | None = None  # after how many results
-    estimate: float | None = None  # of what it is about
+    margins: float | None = None  # lower bounds on the amounts by which it holds, if computed
+    left: str | None = None  # the arm that may still be best until this is shown, if there is one
+    about: LinearForm | None = None  # set if it is about one form of the means
+    label: str | None = None  # its shortest label
+    shown_at: int | None = None  # the batch after which it was shown, if recorded
+    samples: int | None = None  # the number of results by then
+    estimate: float | None = None  # the estimate of its form
     lower: float | None = None
     upper: float | None = None
-    chance: float | None = None  # that it is shown by the end: a forecast
-    margin: float | None = None  # what it says is exceeded (or not)
-    given_up: bool = False  # whether no more results go to it, as things stand
-    opposite: bool = False  # whether it says that another claim does not hold
-    scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
-    adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
-    single_lower: float | None = None  # bounds that do not affect the decision
+    chance: float | None = None  # forecast probability that it is shown by the end
+    margin: float | None = None  # the margin that is claimed to be exceeded (or not)
+    given_up: bool = False  # whether it currently gets no more results
+    opposite: bool = False  # whether it is the opposite of another claim
+    scale: str | None = None  # what sizes measure, if neither means nor differences; "odds ratio": sizes are logs
+    adjusted: float | None = None  # log of the e-value adjusted for all claims, whose threshold is 1/delta
+    single_lower: float | None = None  # simultaneous bounds do not use these
     single_upper: float | None = None
-    metric: int = 0  # that it is about, where there are several
+    metric: int = 0  # index of its metric, if there are several
 
 
 class TrialStatus(NamedTuple):
-    """Further status of a trial under a rule."""
+    """The further status of a trial under a rule."""
 
-    compares: bool = False  # whether a shift of all arms together does not matter to the decision
-    all_rejected: bool = False  # whether every answer has been ruled out: the right one, too
-    bounds_match_decision: bool = False  # whether bounds of means agree with the decision, each on its own
+    compares: bool = False  # whether the decision is invariant under a shift of all arms
+    all_rejected: bool = False  # whether every answer has been ruled out, including the right one
+    bounds_match_decision: bool = False  # whether each bound on a mean agrees with the decision
 
 
 class Interval(NamedTuple):
-    """Bounds for each arm; infinite where the data say nothing."""
+    """Bounds for each arm; infinite if the data say nothing."""
 
     lower: Floats  # (K)
     upper: Floats  # (K)
 
 
 class GapToLeader(NamedTuple):
-    """How far each arm is behind others; None for what is not bounded."""
+    """The gap of each arm to the best arm or the leader; None if it is not bounded."""
 
-    best: Floats | None  # (K), the best arm, at least
-    least: Floats | None  # (K), the arm that leads, at least
-    most: Floats  # (K), the arm that leads, at most; 0 for itself
+    best: Floats | None  # (K), lower bounds on the gap to the best arm
+    least: Floats | None  # (K), lower bounds on the gap to the leader
+    most: Floats  # (K), upper bounds on the gap to the leader; 0 for the leader
 
 
 class Bounds(NamedTuple):
-    """Bounds of one run that hold at all times, each computed when it is asked for."""
+    """Time-uniform bounds of one run, each computed on demand."""
 
     means: Callable[[], Interval]  # of the mean of each arm
-    margins: Callable[[], Floats | None] = lambda: None  # by how much each claim holds, at least, in their order
+    margins: Callable[[], Floats | None] = lambda: None  # lower bounds on the amounts by which claims hold
     gap_to_leader: Callable[[int | None, Floats], GapToLeader | None] = lambda leader, spare: (
         None
     )  # if the best arm is asked for
-    against: Callable[[int], Interval | None] = lambda control: None  # how far each arm is above the control
+    against: Callable[[int], Interval | None] = lambda control: None  # the lead of each arm over the control
 
 
 class StoppingRule(ABC, Generic[Kept]):
@@ -101,16 +101,16 @@ class StoppingRule(ABC, Generic[Kept]):
     state: a named tuple of arrays that `start` returns and `fold` updates.
     """
 
-    any_time: ClassVar[bool] = False  # whether it may be evaluated after batches of any size
-    uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
-    exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
-    always_ends: ClassVar[bool] = False  # whether every study has an answer, also where arms tie
+    any_time: ClassVar[bool] = False  # whether it is valid after batches of any size
+    uses_budget: ClassVar[bool] = False  # whether it uses the number of results left, which plans must then state
+    exact_batches: ClassVar[bool] = False  # whether it can decide only while every batch comes back as planned
+    always_ends: ClassVar[bool] = False  # whether every study ends with an answer, even if arms tie
     learns: ClassVar[bool] = False  # whether `warm_start` and `restart` may be called
-    several_metrics: ClassVar[bool] = False  # whether it shows claims about further metrics (`Problem.metrics`)
-    migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
+    several_metrics: ClassVar[bool] = False  # whether it covers claims about further metrics (`Problem.metrics`)
+    migrates: ClassVar[bool] = False  # whether arms may join or leave because of results
 
     def bets_on_whole_batches(self, problem: Problem) -> bool:
-        """Of a rule that uses a budget: whether it bets on whole batches only, never on their parts."""
+        """Whether a rule that uses a budget always bets on whole batches, never on their parts."""
         return True
 
     def check(self, problem: Problem) -> None:
@@ -145,7 +145,7 @@ class StoppingRule(ABC, Generic[Kept]):
 
         Args:
             problem: The problem to be solved.
-            trial: The trial, whose plan is not pulled yet.
+            trial: The trial, whose plan has not been pulled.
 
         Returns:
             A truth value for each run.
@@ -153,7 +153,7 @@ class StoppingRule(ABC, Generic[Kept]):
 
     @abstractmethod
     def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
-        """Return the answer to give when it stops.
+        """Return the answer once the rule stops.
 
         Args:
             problem: The problem to be solved.
@@ -168,57 +168,57 @@ class StoppingRule(ABC, Generic[Kept]):
         return problem.question.correct(answer, means)
 
     def answer_text(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> str:
-        """Say the answer in words. One run."""
+        """Return the answer in words. One run."""
         return problem.question.answer_text(self.answer(problem, trial), names)
 
     @abstractmethod
     def doubt(self, problem: Problem) -> Doubt | None:
-        """Return what stands between the rule and a guarantee, or None.
+        """Return the reservation about the rule's guarantee, if there is one.
 
-        Either a `Reason` that there is none, or a `Condition` under which there is one; `Reason("rule", text=...)` and
-        `Condition("rule", text=...)` have a text of your own.
+        Either a `Reason` why there is no guarantee, or a `Condition` under which there is one; `Reason("rule",
+        text=...)` and `Condition("rule", text=...)` have a text of your own.
         """
 
     def sizing_threshold(self) -> Threshold:
-        """Return the threshold that policies size their batches for: that of the rule, or Lemma 3.2 if it has none."""
+        """Return the threshold for which policies size their batches: the rule's own, or that of Lemma 3.2."""
         return Lemma32()
 
     def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
-        """Whether the rule never stops: with `exact_batches`, because a batch differed from its plan. ()"""
+        """Whether the rule can no longer stop: with `exact_batches`, because a batch differed from its plan. ()"""
         return np.zeros(trial.done.shape, dtype=np.bool_)
 
     def false_rejection(self, problem: Problem, trial: Trial[Any, Kept], means: Floats) -> Bools:
-        """Whether the rule has ruled out what is true of these means, whether or not an answer was given. ()"""
+        """Whether the rule has rejected something true of these means, even if no answer was given. ()"""
         return np.zeros(trial.done.shape, dtype=np.bool_)
 
     # --- state of a live study
 
     def state_tag(self, problem: Problem) -> str:
-        """Name the kind of state and its version, for the record of a study; rules of one tag continue one another."""
+        """Return the kind and version of the state, for records; rules with the same tag are compatible."""
         return "none/1"
 
     def save(self, problem: Problem, kept: Kept) -> Any:
-        """Return the part of the state from which `restore` makes all of it: None or a named tuple of arrays."""
+        """Return the part of the state from which `restore` rebuilds it: None or a named tuple of arrays."""
         return kept
 
     def restore(self, problem: Problem, saved: Any) -> Kept:
-        """Return the state that was saved."""
+        """Return the state rebuilt from its saved part."""
         return saved
 
     def warm_start(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
-        """Return the state before the first batch with earlier results known but not bet on; `left` is the budget."""
+        """Return the initial state given earlier results, which are not bet on; `left` is the budget."""
         raise InputError(f"The stopping rule {type(self).__name__} cannot use earlier data.")
 
     def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
-        """Say what an arm `{arm}` that leaves (or joins) because of results does to the evidence; None: it may not."""
+        """Describe what an arm `{arm}` leaving (or joining) does to the evidence; None: it may not."""
         return None
 
     def migrate(self, before: Problem, after: Problem, kept: Kept, dropped: int | None, past: Past) -> Kept:
-        """Return the state after an arm left (its number is `dropped`) or a last one joined, with this past."""
+        """Return the state after an arm left (its index is `dropped`) or joined as the last, with this past."""
         raise InputError(f"The stopping rule {type(self).__name__} has fixed arms.")
 
     def restart(self, problem: Problem, past: Past, left: Floats | None) -> Kept:
-        """Return the state in which nothing is won, and these results are known; `left` are still to come."""
+        """Return a state without wealth that knows these results; `left` results are still to come."""
         raise InputError(f"The stopping rule {type(self).__name__} cannot start again.")
 
     def past(self, kept: Kept) -> Past | None:
@@ -226,21 +226,21 @@ class StoppingRule(ABC, Generic[Kept]):
         return None
 
     def without_history(self, kept: Kept) -> Kept:
-        """Return the state without what only bounds need."""
+        """Return the state without the parts that only bounds need."""
         return kept
 
     def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
-        """Return the state after the budget was changed to leave `left` results."""
+        """Return the state after a budget change that leaves `left` results."""
         return kept
 
     def why_final(self, problem: Problem, kept: Kept) -> str | None:
-        """Say why a rule that has ended cannot continue with a larger budget; None if it can."""
+        """Explain why a rule that has ended cannot continue with a larger budget; None if it can."""
         return "there is an answer"
 
     def effect_of_budget(
         self, problem: Problem, trial: Trial[Any, Kept], budget: int, names: Sequence[str]
     ) -> str | None:
-        """Say what another budget would bring; None if it has no part in the bets. One run."""
+        """Describe the effect of another budget; None if bets do not depend on it. One run."""
         return None
 
     # --- reports; one run only
@@ -250,7 +250,7 @@ class StoppingRule(ABC, Generic[Kept]):
         return None
 
     def claims(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> list[ClaimStatus]:
-        """List what must be shown; all of it is the stopping rule."""
+        """List everything that must be shown, which is the whole stopping condition."""
         return []
 
     def standing(self, problem: Problem, trial: Trial[Any, Kept]) -> TrialStatus:
@@ -258,15 +258,15 @@ class StoppingRule(ABC, Generic[Kept]):
         return TrialStatus()
 
     def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[Note]:
-        """List what readers of a report should know; `Note("rule", text=...)` has a text of your own."""
+        """List notes for readers of the report; `Note("rule", text=...)` has a text of your own."""
         return []
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
-        """Return bounds after these batches, which make this record; they agree with the state `kept` if given."""
+        """Return bounds after these batches, which sum to this record; they agree with the state `kept` if given."""
         return Bounds(lambda: threshold_interval(problem, record, Lemma32ByCounts()))
 
     def evidence(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
-        """Return, for each claim, the log of its evidence, the log of what it must reach, and whether it is shown."""
+        """Return, for each claim, its log evidence, the threshold that this must reach, and whether it is shown."""
         claims = self.claims(problem, trial, names)
         return (
             np.array([each.evidence for each in claims], dtype=np.float64),
@@ -276,7 +276,7 @@ class StoppingRule(ABC, Generic[Kept]):
 
 
 def threshold_interval(problem: Problem, record: Record, threshold: Threshold) -> Interval:
-    """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
+    """Intervals for single means from a joint threshold: the whole deviation is attributed to one arm."""
     bar = float(threshold.value(problem, record.counts))
     sigma = math.inf if problem.noise.known_sigma is None else problem.sigma
     with np.errstate(divide="ignore"):

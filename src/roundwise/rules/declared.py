@@ -1,4 +1,4 @@
-"""The stopping rule of algorithms that bring their own: they declare the answer in their plan."""
+"""The stopping rule of algorithms with their own: they declare the answer in their plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roundwise.rules.base import StoppingRule
 
 
 class PlanFollowed(NamedTuple):
-    """Whether every batch so far came back just as it was planned."""
+    """Whether every batch so far came back exactly as planned."""
 
     as_planned: Bools  # ()
 
@@ -26,43 +26,39 @@ class PlanFollowed(NamedTuple):
 class Declared(StoppingRule[PlanFollowed]):
     """Stop when the policy declares an answer, `plan.declared`, if every batch came back as planned.
 
-    Such rules are proved for their own batches, so they do not decide on one that was cut or whose counts differ from
-    the plan. There is a guarantee only if `proof` says where it is proved, under the `condition` if there is one; a
-    `caveat` says why there is none although there is a proof, of something else.
+    Such rules are proved for their own batches, so they do not decide once a batch was cut or its counts differ from
+    the plan. There is a guarantee only if `proof` names a proof, and under the `condition` if there is one; a `caveat`
+    explains why the proof does not cover this rule.
     """
 
     caveat: str | None = None
-    proof: str | None = None  # where it is written
-    condition: str | None = None  # what must be true for the proof to be one of this rule, to be read after "that"
+    proof: str | None = None  # reference to the proof
+    condition: str | None = None  # what the proof requires, to be read after "that"
     exact_batches: ClassVar[bool] = True
 
     def state_tag(self, problem: Problem) -> str:
-        """Whether batches came back as planned."""
         return "declared/1"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> PlanFollowed:
-        """No batch differed from its plan."""
         return PlanFollowed(np.ones(runs, dtype=np.bool_))
 
     def fold(self, problem: Problem, kept: PlanFollowed, plan: BatchPlan, batch: Batch) -> PlanFollowed:
-        """Whether this batch, too, came back as planned: the same number of results of every arm."""
+        """Update whether each arm had exactly the planned number of results in every batch."""
         _declaration(plan)
         return PlanFollowed(np.asarray(kept.as_planned & (batch.counts == plan.pulls).all(axis=-1)))
 
     def stops(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
-        """Whether an answer is declared, and may be."""
+        """Whether an answer is declared, and every batch came back as planned."""
         return np.asarray(_declaration(trial.plan).made & trial.kept.as_planned)
 
     def broken(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
-        """Whether some batch differed from its plan."""
         return np.asarray(~trial.kept.as_planned)
 
     def answer(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Answer:
-        """The one that is declared."""
+        """The declared answer."""
         return _declaration(trial.plan).answer
 
     def doubt(self, problem: Problem) -> Doubt | None:
-        """Return what stands between the rule and a guarantee, if anything."""
         if problem.noise.shares_items:
             return Reason("shared_items")
         if self.caveat is not None:

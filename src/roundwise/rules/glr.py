@@ -21,7 +21,7 @@ from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 class GLR(StoppingRule[None]):
     """Stop when the evidence for an answer exceeds the threshold, and give the answer that it is for.
 
-    That is the answer at the empirical means, or, where several may be right, the one with the most evidence.
+    This is the answer at the empirical means or, if several may be right, the one with the most evidence.
 
     Args:
         threshold: The threshold of the evidence; see `roundwise.thresholds`.
@@ -33,21 +33,20 @@ class GLR(StoppingRule[None]):
     threshold: Threshold = field(default_factory=Lemma32)
 
     def check(self, problem: Problem) -> None:
-        """The question must have a likelihood ratio, the noise a sigma, and the threshold fit the question."""
+        """The question must have a likelihood ratio, the noise a sigma, and the threshold must fit the question."""
         if problem.question.odds:
             raise InputError("Claims about odds ratios have no likelihood ratio. Use the policy 'conditional-power'.")
         _ = problem.sigma
         self.threshold.at(problem, problem.arms)
 
     def sizing_threshold(self) -> Threshold:
-        """Its own."""
         return self.threshold
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
-        """Whether the evidence exceeds the threshold, where the policy asks for a test."""
+        """Whether the evidence exceeds the threshold, in runs whose plan asks for the test."""
         record = trial.record
         evidence = problem.evidence(record.counts, record.means)
-        least = self.threshold.value(problem, np.zeros(problem.arms))  # it never falls: most batches are below it
+        least = self.threshold.value(problem, np.zeros(problem.arms))  # it never decreases; most batches are below
         stops = np.asarray(trial.plan.may_stop & (evidence > least))
         if stops.any():
             bars = self.threshold.value(problem, record.counts[stops])
@@ -60,15 +59,15 @@ class GLR(StoppingRule[None]):
         return stops
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
-        """The answer that the evidence is for."""
+        """The answer with the evidence."""
         return problem.verdict(trial.record.counts, trial.record.means)
 
     def doubt(self, problem: Problem) -> Doubt | None:
-        """The doubt of the threshold; it is not proved for arms that share items."""
+        """The reservation about the threshold; there is no proof for arms that share items."""
         return self.threshold.doubt(problem) if not problem.noise.shares_items else Reason("shared_items")
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
-        """One: the evidence for the answer against the threshold."""
+        """A single entry: the evidence for the answer, and the threshold."""
         question, record = problem.question, trial.record
         evidence = float(problem.evidence(record.counts, record.means))
         bar = float(self.threshold.value(problem, record.counts))
@@ -76,6 +75,6 @@ class GLR(StoppingRule[None]):
         return [ClaimStatus(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
-        """From its threshold, if that is proved and bounds all arms together; else from one that does."""
+        """Bounds from the rule's threshold if that is proved and joint over all arms, otherwise from `Lemma32ByCounts`."""
         fits = self.threshold.joint and self.threshold.doubt(problem) is None
         return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Lemma32ByCounts()))

@@ -1,9 +1,9 @@
-"""How much evidence is enough: thresholds for the generalised likelihood ratio.
+"""Thresholds for the generalised likelihood ratio.
 
-A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
-a bound on it for any allocation of this many samples with at least one for each arm (PET sizes its batches with it).
-`doubt(problem)` returns what stands between it and a guarantee, or None. One that is `joint` bounds the
-deviations of all arms together, so also that of one: reports have bounds of means from it.
+A threshold has `value(problem, counts): (K)->()`, which never decreases as counts grow, and `at(problem, samples)`, an
+upper bound for any allocation of this many samples with at least one per arm (PET sizes its batches with it).
+`doubt(problem)` returns the reservation about its guarantee, or None. A `joint` threshold bounds the total deviation of
+all arms, hence also that of each: reports derive bounds on means from it.
 
 Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
 """
@@ -29,14 +29,14 @@ _PRIOR = 0.1  # a, of the threshold `log-det`
 
 
 class Threshold(ABC):
-    """How much evidence is enough. A subclass is a frozen dataclass with a `name`."""
+    """The evidence required to stop. A subclass is a frozen dataclass with a `name`."""
 
-    name: ClassVar[str]  # on the command line
-    joint: ClassVar[bool] = False  # whether it bounds the deviations of all arms together
+    name: ClassVar[str]  # used on the command line
+    joint: ClassVar[bool] = False  # whether it bounds the total deviation of all arms
 
     @abstractmethod
     def value(self, problem: Problem, counts: Floats) -> Floats:
-        """The threshold after these counts; more of them never make it smaller. (K)->()
+        """The threshold at these counts, in which it never decreases. (K)->()
 
         Args:
             problem: The problem, with its delta.
@@ -48,7 +48,7 @@ class Threshold(ABC):
 
     @abstractmethod
     def at(self, problem: Problem, samples: float) -> float:
-        """The largest value after this many samples, however they were spread over arms that all have some.
+        """The largest value over all allocations of this many samples that pull every arm.
 
         Args:
             problem: The problem, with its delta.
@@ -60,11 +60,11 @@ class Threshold(ABC):
 
     @abstractmethod
     def doubt(self, problem: Problem) -> Doubt | None:
-        """Return what stands between the threshold and a guarantee, or None."""
+        """Return the reservation about the threshold's guarantee, or None."""
 
 
 class SampleThreshold(Threshold):
-    """A threshold that depends on the counts through their sum alone."""
+    """A threshold that depends on the counts only through their sum."""
 
     @abstractmethod
     def formula(self, problem: Problem, samples: Floats) -> Floats:
@@ -94,13 +94,12 @@ class Lemma32(SampleThreshold):
         return _concentrated(problem, 4 * np.log1p(np.log(samples / problem.arms)))
 
     def doubt(self, problem: Problem) -> None:
-        """None: it is proved."""
         return
 
 
 @dataclass(frozen=True)
 class Lemma32ByCounts(Threshold):
-    """The theorem of Appendix B, with the real counts in place of t/K: never above Lemma 3.2."""
+    """The theorem of Appendix B, with the actual counts in place of t/K: never above Lemma 3.2."""
 
     name = "counts"
     joint = True
@@ -115,7 +114,6 @@ class Lemma32ByCounts(Threshold):
         return Lemma32().at(problem, samples)
 
     def doubt(self, problem: Problem) -> None:
-        """None: it is proved."""
         return
 
 
@@ -123,8 +121,8 @@ class Lemma32ByCounts(Threshold):
 class KaufmannKoolenPairwise(SampleThreshold):
     """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
 
-    For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
-    M half-spaces that contain the true means, of s arms each: s C_G(ln(M/delta)/s) + 2 s ln(4 + ln(t/s)).
+    Best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). Any question: a wrong answer must cross
+    one of M half-spaces that contain the true means, with s arms each: s C_G(ln(M/delta)/s) + 2 s ln(4 + ln(t/s)).
     """
 
     name = "pairwise"
@@ -142,13 +140,13 @@ class KaufmannKoolenPairwise(SampleThreshold):
         return start + 2 * arms * np.log(4 + np.log(samples / arms))
 
     def doubt(self, problem: Problem) -> Doubt | None:
-        """It is proved for Gaussian rewards."""
+        """It is only proved for Gaussian rewards."""
         return _gaussian_only(problem)
 
 
 @dataclass(frozen=True)
 class KaufmannKoolenSum(Threshold):
-    """Kaufmann and Koolen's Gaussian threshold for the sum over all arms: for every question."""
+    """Kaufmann and Koolen's Gaussian threshold for the sum over all arms, valid for every question."""
 
     name = "sum"
     joint = True
@@ -158,12 +156,12 @@ class KaufmannKoolenSum(Threshold):
         return self._start(problem) + 2 * total(np.log(4 + np.log(np.maximum(counts, 1.0))))
 
     def at(self, problem: Problem, samples: float) -> float:
-        """Equal counts have the largest value, by concavity."""
+        """The value at equal counts, which is the largest by concavity."""
         each = max(samples / problem.arms, 1.0)
         return self._start(problem) + 2 * problem.arms * math.log(4 + math.log(each))
 
     def doubt(self, problem: Problem) -> Doubt | None:
-        """It is proved for Gaussian rewards."""
+        """It is only proved for Gaussian rewards."""
         return _gaussian_only(problem)
 
     def _start(self, problem: Problem) -> float:
@@ -172,11 +170,11 @@ class KaufmannKoolenSum(Threshold):
 
 @dataclass(frozen=True)
 class LogDeterminant(Threshold):
-    """By the volume of the ellipsoid of what is known: for arms with features, whose d may be far below K.
+    """The log-determinant threshold for arms with features, whose dimension d may be far below K.
 
     (1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2), V = sum_i N_i x_i x_i'/sigma_i^2 and V_0 the same with every arm
-    pulled once (docs/linear.md); with a/k in place of the first a where V is only k < 1 times V_0, because arms have no
-    results. Without features x_i are the unit vectors.
+    pulled once (docs/linear.md); with a/k in place of the first a if V is only k < 1 times V_0, because some arms have
+    no results. Without features the x_i are the unit vectors.
     """
 
     name = "log-det"
@@ -188,13 +186,13 @@ class LogDeterminant(Threshold):
             return np.asarray((1 + _PRIOR) * (problem.goal + total(np.log1p(np.maximum(counts, 1.0) / _PRIOR)) / 2))
         rows = _whitened(problem)
         sizes = np.maximum(np.linalg.eigvalsh((rows.T * counts[..., None, :]) @ rows), 0.0)  # of V_0^-1 V
-        sizes = np.where((counts > 0).any(axis=-1, keepdims=True), sizes, 1.0)  # nothing yet: no less than ever after
+        sizes = np.where((counts > 0).any(axis=-1, keepdims=True), sizes, 1.0)  # no results yet: at most as later
         with np.errstate(divide="ignore"):
             factor = 1 + _PRIOR / np.minimum(sizes.min(axis=-1), 1.0)
         return np.asarray(factor * (problem.goal + total(np.log1p(sizes / _PRIOR)) / 2))
 
     def at(self, problem: Problem, samples: float) -> float:
-        """det is at most ((trace)/d)^d, and the trace at most the samples times the largest leverage."""
+        """det is at most (trace/d)^d, and the trace at most the samples times the largest leverage."""
         each = max(samples / problem.arms, 1.0)
         if problem.question.features is None:
             return (1 + _PRIOR) * (problem.goal + problem.arms * math.log1p(each / _PRIOR) / 2)
@@ -204,7 +202,6 @@ class LogDeterminant(Threshold):
         return (1 + _PRIOR) * (problem.goal + size * math.log1p(trace / size) / 2)
 
     def doubt(self, problem: Problem) -> None:
-        """None: it is proved."""
         return
 
 
@@ -219,7 +216,7 @@ def _whitened(problem: Problem) -> Floats:
 
 @dataclass(frozen=True)
 class LogLogHeuristic(Threshold):
-    """ln((1 + ln t)/delta), popular and unproved: for researchers only, without guarantee."""
+    """ln((1 + ln t)/delta), popular but unproved: for research only, without a guarantee."""
 
     name = "heuristic"
 
@@ -228,11 +225,10 @@ class LogLogHeuristic(Threshold):
         return np.asarray(np.log((1 + np.log(np.maximum(counts.sum(axis=-1), 1.0))) / problem.delta))
 
     def at(self, problem: Problem, samples: float) -> float:
-        """The same."""
         return math.log((1 + math.log(max(samples, 1.0))) / problem.delta)
 
     def doubt(self, problem: Problem) -> Doubt:
-        """There is no proof of it."""
+        """There is no proof."""
         return Reason("unproved_threshold", threshold="ln((1 + ln t)/delta)")
 
 
@@ -252,8 +248,8 @@ THRESHOLDS: dict[str, Threshold] = {
 def wbar(x: ArrayLike) -> Floats:
     """The solution y >= 1 of y - ln y = x for x > 1, that is -W_{-1}(-exp(-x)), without overflow.
 
-    Newton's method on a convex function from x + ln x + 1/2, which lies above the root (Section 3.1): every
-    iterate stays above, so a threshold is never too small. From x = 1.5 on three steps give all digits.
+    Newton's method on a convex function, started at x + ln x + 1/2, which lies above the root (Section 3.1): every
+    iterate stays above it, so a threshold is never too small. For x >= 1.5 three steps reach floating-point accuracy.
     """
     x = np.asarray(x, dtype=np.float64)
     y = x + np.log(x) + 0.5
@@ -276,7 +272,7 @@ def gaussian_calibration(x: float) -> float:
         return float((g + x) / l)
 
     found = minimize_scalar(cost, bounds=(0.5 + 1e-9, 1 - 1e-12), method="bounded", options={"xatol": 1e-10})
-    return float(found.fun)  # the value at a point of the interval: never below the minimum
+    return float(found.fun)  # evaluated at a point of the interval, so never below the minimum
 
 
 def _concentrated(problem: Problem, spread: Floats) -> Floats:

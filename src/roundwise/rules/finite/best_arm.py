@@ -1,4 +1,4 @@
-"""Which arm is best on a list? One e-process against every arm, "no arm is better", with the leader as its witness."""
+"""Which arm is best on a list? One e-process per arm against "no arm is better", with the leader as its witness."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
 
 class ListBestArmWealth(NamedTuple):
-    """Sums over the places so far, and the wealth against each arm."""
+    """Running sums over the places so far, and the wealth against each arm."""
 
     low: Floats  # (K), sums of results, failed requests as 0
     high: Floats  # (K), the same with failed requests as 1
     squared_differences: Floats  # (K, K), sums of squared differences on items with both results
-    log_wealth: Floats  # (6, K), logs, one for each size of bets
+    log_wealth: Floats  # (6, K), logs, one per bet size
     rejected: Bools  # (K), permanent
     certain: Bools  # (K), by arithmetic
 
 
 class BestArmProcess(FiniteProcess[ListBestArmWealth]):
-    """Arm i is rejected once the bets on its witness, the best other arm so far, have won 1/delta (L1)."""
+    """Arm i is rejected once bets on its witness, the best other arm so far, have multiplied wealth by 1/delta (L1)."""
 
     tag = "list-best-arm"
 
@@ -46,7 +46,7 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         return wealth._replace(rejected=out, certain=out)
 
     def _beaten_by_known(self, wealth: ListBestArmWealth, place: Floats) -> Bools:
-        """Which arms end below one whose results on the whole list are known, whatever is left. (K)"""
+        """The arms that are certain to end below one whose results on the whole list are known. (K)"""
         if self.known is None or not self.known.arms:
             return np.zeros_like(wealth.rejected)
         totals = self.size * self.known.means[:-1]
@@ -55,9 +55,9 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         return np.asarray(most < totals.max() - ROUNDING * self.size)
 
     def _stakes(self, wealth: ListBestArmWealth, row: ItemRow) -> Stakes:
-        """The lead of its witness over each arm on this item, and what is known of it from those before."""
+        """The lead of its witness over each arm on this item, and what the earlier items say about it."""
         witness, place = self._witnesses(wealth), row.place[..., None]
-        early = EARLY if self.known is None or witness.shape[-1] > 2 else 0  # of two arms each is the other's witness
+        early = EARLY if self.known is None or witness.shape[-1] > 2 else 0  # with two arms each is the other's witness
         stakes = Stakes(
             np.take_along_axis(row.low, witness, axis=-1) - row.high,
             np.take_along_axis(wealth.low, witness, axis=-1) - wealth.high,
@@ -90,7 +90,7 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
             log_wealth=logs,
         )
         won = log_wealth(logs) >= self.goal
-        witness = self._witnesses(wealth)  # of the arms that were open before this place
+        witness = self._witnesses(wealth)  # among the arms that were open before this place
         lead = np.take_along_axis(wealth.low, witness, axis=-1) - wealth.high
         certain = is_certain(self.size, place + 1.0, 0.0, lead, -1.0) & ~wealth.rejected
         certain |= self._beaten_by_known(wealth, place + 1.0) & ~wealth.rejected
@@ -101,7 +101,7 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         return wealth._replace(low=low, high=high, rejected=beaten, certain=beaten)
 
     def _witnesses(self, wealth: ListBestArmWealth) -> NDArray[np.intp]:
-        """For each arm the other open one with the largest sum, the first in a tie. (K)"""
+        """For each arm the other open arm with the largest sum, the first in a tie. (K)"""
         sums = np.where(wealth.rejected, -1.0, wealth.low)
         first = sums.argmax(axis=-1)[..., None]
         arms = np.arange(sums.shape[-1])
@@ -113,7 +113,7 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         return np.asarray((0.5 + squares) / (place + 2.0))
 
     def margins(self, wealth: ListBestArmWealth, rows: ItemRow) -> Floats:
-        """How far each arm is behind the best, at least; 0 if it may be the best. An arm that is out is bet on, too."""
+        """Lower bounds on each arm's gap to the best; 0 if it may be the best. Rejected arms are bet on as well."""
         there = np.logical_and.accumulate(rows.there, axis=0)
         low, high = (np.where(there, each, 0.0).sum(axis=0) for each in (rows.low, rows.high))
         left = self.size - there.sum(axis=0)
@@ -122,7 +122,7 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         )
         then, found = self.start((), len(low)), list[Stakes]()
         for at in range(len(there) if left.any() else 0):
-            if not (there[at] | then.rejected).all():  # up to where the witnesses have results
+            if not (there[at] | then.rejected).all():  # stop where a witness has no result
                 break
             row = ItemRow(np.asarray(float(at)), rows.low[at], rows.high[at], rows.seen[at], there[at])
             found.append(self._stakes(then, row))
@@ -150,7 +150,7 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         return Need(lead, variance, self.goal - log_wealth(wealth.log_wealth), ~wealth.rejected & ~leader)
 
     def answer(self, wealth: ListBestArmWealth) -> Answer:
-        """The first of the arms that are left; of all, if all were rejected, the one with the least evidence."""
+        """The first arm that is not rejected; if all were, the one with the least evidence against it."""
         left = ~wealth.rejected
         every = ~left.any(axis=-1, keepdims=True)
         sums = np.where(left, wealth.low, -1.0)
@@ -170,6 +170,6 @@ class BestArmProcess(FiniteProcess[ListBestArmWealth]):
         ]
 
     def wrong(self, wealth: ListBestArmWealth, means: Floats) -> Bools:
-        """Whether a given best arm, the first, is rejected."""
+        """Whether a true best arm (the first of several) is rejected."""
         best = means.argmax(axis=-1)[..., None]
         return np.asarray(np.take_along_axis(wealth.rejected, best, axis=-1)[..., 0])

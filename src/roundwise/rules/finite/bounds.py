@@ -1,6 +1,6 @@
-"""Bounds of means and leads on the whole list: the values that the bets rule out (Proposition 53).
+"""Bounds on means and leads over the whole list: the values that the bets do not reject (Proposition 53).
 
-The wealth against "the mean of y is at most b" falls in b, as every pay-off does, so what is ruled out is a half-line.
+The wealth against "the mean of y is at most b" decreases in b, as each payoff does: rejected values are a half-line.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Bools, Floats
 from roundwise.rules.finite.bets import LEAST, left_mean, log_factors, log_wealth
 
-STEPS = 25  # of bisection
-CELLS = 500_000  # places times values that are worked on together
+STEPS = 25  # bisection steps
+CELLS = 500_000  # places times values processed at a time
 
 
 class Stakes(NamedTuple):
-    """The values bet on at each place, and the known quantities before it. (n, J)"""
+    """The values bet on at each place, and the quantities known before it. (n, J)"""
 
     y: Floats
-    total: Floats  # of y before
+    total: Floats  # sum of y over earlier places
     variance: Floats
     bets: Bools
-    low: Floats  # the least that y can be
+    low: Floats  # the smallest possible value of y
 
 
 def stakes_on(y: Floats, there: Bools, seen: Bools, low: ArrayLike, centred: ArrayLike) -> Stakes:
-    """Bets on values that are the same from the first place to the last.
+    """Bets on the same quantities from the first place to the last.
 
     Args:
-        y: Their values at each place. (n, J)
-        there: Where they are known; they count up to the first place at which they are not. (n, J)
-        seen: Where they are results, not what failed requests are taken for. (n, J)
-        low: The least that they can be. (J)
-        centred: Whether they vary about their mean; else about 0, as differences of arms do. (J)
+        y: The value at each place. (n, J)
+        there: Where values are known; they count up to the first gap. (n, J)
+        seen: Where values come from results rather than failed requests. (n, J)
+        low: The smallest possible values. (J)
+        centred: Whether variances are about the mean; otherwise about 0, as for differences of arms. (J)
     """
     there = np.logical_and.accumulate(there, axis=0)
     y, n = np.where(there, y, 0.0), np.arange(len(y))[:, None]
@@ -46,13 +46,13 @@ def stakes_on(y: Floats, there: Bools, seen: Bools, low: ArrayLike, centred: Arr
 
 
 def lower_ends(stakes: Stakes, size: int, known: tuple[Floats, Floats], goal: ArrayLike) -> Floats:
-    """The least mean over the whole list that was not ruled out at any place, by bisection. (J)
+    """The smallest mean over the whole list that was not rejected at any place, by bisection. (J)
 
     Args:
         stakes: The bets.
         size: N.
-        known: What is certain: the mean is between these. (J)
-        goal: log of the wealth at which a value is ruled out. (J)
+        known: Values between which the mean is certain to lie. (J)
+        goal: The log wealth at which a value is rejected. (J)
     """
     least, most = (np.array(each, dtype=np.float64) for each in known)
     goal = np.broadcast_to(goal, least.shape)
@@ -81,7 +81,7 @@ def fixed_ends(
     goal: ArrayLike,
     centred: ArrayLike,
 ) -> Floats:
-    """The same for values that are the same from the first place to the last, between these `ends`. (n, J)->(J)"""
+    """As `lower_ends`, for the same quantities at all places, between these `ends`. (n, J)->(J)"""
     stakes = stakes_on(y, there, seen, ends[0], centred)
     total, left = stakes.y.sum(axis=0), size - stakes.bets.sum(axis=0)
     certain = [(total + left * np.asarray(each)) / size for each in ends]

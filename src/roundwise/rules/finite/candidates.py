@@ -1,9 +1,9 @@
-"""Which k arms are the best of a list, or which is within a tolerance of the best? Candidates (Proposition 3).
+"""Which k arms are the best of a list, or which arm is within a tolerance of the best? Candidates (Proposition 3).
 
-A candidate is a set of arms. Against it are the pairs of an arm inside and an arm outside that may be better by more
-than the tolerance; each has an e-process from the place on at which the candidate is named. It is the answer once all
-of them have won. Arms that no pair needs any more pause; one that comes back first catches up, and no bet is made on
-the places it missed (Proposition 52).
+A candidate is a set of arms. For each pair of an arm inside and an arm outside there is an e-process against "the arm
+outside is better by more than the tolerance", which starts when the candidate is named. The candidate is the answer
+once all of these reject. Arms that no open pair needs are paused; an arm that comes back catches up first, and no bet
+is placed on the items it missed (Proposition 52).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from roundwise.rules.base import ClaimStatus, LinearForm
 from roundwise.rules.finite.bets import LEADS, ROUNDING, left_mean, log_factors, log_wealth
 from roundwise.rules.finite.process import FiniteProcess, ItemRow, Need
 
-CANDIDATES = 6  # that may be named before the end of the list
-SHARE = 0.8  # of what is left that each of them takes
-FIRST, AGAIN = 16, 1.5  # the place at which one is named first, and the factor to the next
+CANDIDATES = 6  # the most candidates named before the end of the list
+SHARE = 0.8  # the share of the remaining stake that each of them takes
+FIRST, AGAIN = 16, 1.5  # the first place at which one is named, and the ratio of successive places
 
 
 class ListCandidateWealth(NamedTuple):
-    """Sums over the places that each arm has, the candidates, and the wealth against each pair of the present one."""
+    """Running sums over the places of each arm, the candidates, and the wealth for each of their pairs."""
 
     low: Floats  # (K), sums of results, failed requests as 0
     high: Floats  # (K), the same with failed requests as 1
     squared_differences: Floats  # (K, K), sums of squared differences on items with both results
-    items: Floats  # (K), on which each was tried
+    items: Floats  # (K), the number of items counted for each arm
     candidates: Bools  # (C, K), sets of arms
-    number: Floats  # (), how many there are
-    current: Floats  # (), the number of the present one; -1 before the first
-    log_wealth: Floats  # (C, 6, K, K), logs, of the arm inside over the arm outside
+    number: Floats  # (), the number of candidates
+    current: Floats  # (), the index of the current one; -1 before the first
+    log_wealth: Floats  # (C, 6, K, K), logs, for "inside is not worse than outside"
     shown: Bools  # (C, K, K), permanent
     by_arithmetic: Bools  # (), whether only arithmetic on all arms is left
 
@@ -61,18 +61,18 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return ListCandidateWealth(nothing, nothing, apart, nothing, sets, one, one - 1.0, logs, none, exact)
 
     def _pairs(self, wealth: ListCandidateWealth) -> Bools:
-        """The pairs of the present candidate, the first inside and the second outside. (K, K)"""
+        """The pairs of the current candidate: the first arm inside, the second outside. (K, K)"""
         inside = self._take(wealth.candidates, wealth)
         return inside[..., :, None] & ~inside[..., None, :] & (wealth.current >= 0)[..., None, None]
 
     def _take(self, values: Array, wealth: ListCandidateWealth) -> Array:
-        """What there is of the present candidate. (C, ...)->(...)"""
+        """The entry of the current candidate. (C, ...)->(...)"""
         at = np.maximum(wealth.current, 0.0).astype(np.intp)
         places = at.reshape(*at.shape, *(1,) * (values.ndim - at.ndim))
         return np.take_along_axis(values, places, axis=at.ndim).squeeze(axis=at.ndim)
 
     def _put(self, values: Array, new: Array, wealth: ListCandidateWealth) -> Array:
-        """The same with something else of the present candidate. (C, ...),(...)->(C, ...)"""
+        """The array with the entry of the current candidate replaced. (C, ...),(...)->(C, ...)"""
         at = np.arange(CANDIDATES) == wealth.current[..., None]
         at = at.reshape(*at.shape, *(1,) * (values.ndim - at.ndim))
         return np.where(at, np.expand_dims(new, wealth.current.ndim), values)
@@ -81,7 +81,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return self._pairs(wealth) & ~self._take(wealth.shown, wealth)
 
     def _name(self, wealth: ListCandidateWealth, due: Bools) -> ListCandidateWealth:
-        """Make the arms that look best the candidate, where that is due and there is room for one more."""
+        """Where it is due, make the best-looking arms the current candidate, if it exists or there is room for it."""
         means = wealth.low / np.maximum(wealth.items, 1.0)
         wanted = largest_mask(means, np.full(means.shape[:-1], self.number))
         known = (wealth.candidates == wanted[..., None, :]).all(axis=-1)
@@ -96,7 +96,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
     def step(self, wealth: ListCandidateWealth, row: ItemRow) -> ListCandidateWealth:
         place = row.place
         wealth = self._name(wealth, np.isin(place, self.places))
-        # other results must not matter: they could depend on results at later places
+        # other results must not be used: which ones exist may depend on results at later places
         present = self.needed(wealth) & row.there & (wealth.items == place[..., None])
         both = present[..., :, None] & present[..., None, :]
         shape = both.shape
@@ -125,7 +125,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return self._meet(wealth)
 
     def _meet(self, wealth: ListCandidateWealth) -> ListCandidateWealth:
-        """Which pairs of the present candidate have won by now, or are certain."""
+        """Mark the pairs of the current candidate that have reached their threshold or are certain."""
         logs = self._take(wealth.log_wealth, wealth)
         flat = logs.reshape(*logs.shape[:-2], -1)
         won = log_wealth(flat).reshape(*logs.shape[:-3], *logs.shape[-2:])
@@ -138,7 +138,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return wealth._replace(shown=self._put(wealth.shown, now, wealth))
 
     def close(self, wealth: ListCandidateWealth) -> ListCandidateWealth:
-        """At the end of the list: the candidate of arithmetic, or all arms if there is no room for it."""
+        """Make the set found by arithmetic current at the end of the list, or all arms if there is no room for it."""
         complete = (wealth.items >= self.size).all(axis=-1)
         after = self._meet(self._name(wealth, ~self.settled(wealth) & ~wealth.by_arithmetic))
         means = after.low / np.maximum(after.items, 1.0)
@@ -152,7 +152,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return wealth._replace(low=low, high=high, items=full, by_arithmetic=np.ones_like(wealth.by_arithmetic))
 
     def recount(self, wealth: ListCandidateWealth, rows: ItemRow) -> ListCandidateWealth:
-        """With the sums of the needed arms over all places so far: those that came back were not counted on some."""
+        """Recompute the sums of the needed arms over all places so far: arms that came back missed some."""
         x, seen = np.where(rows.seen, rows.low, 0.0), rows.seen.astype(np.float64)
         squares = np.swapaxes(x * x, -1, -2) @ seen
         apart = squares + np.swapaxes(squares, -1, -2) - 2 * np.swapaxes(x, -1, -2) @ x
@@ -181,7 +181,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return self.settled(wealth)
 
     def _exact_set(self, wealth: ListCandidateWealth) -> Bools:
-        """The best arms of the whole list: by the middle of what each can be, which finds a certain set."""
+        """The best arms of the whole list, by the midpoint of the possible values, which finds a certain set."""
         return largest_mask(wealth.low + wealth.high, np.full(wealth.low.shape[:-1], self.number))
 
     def open_at_end(self, wealth: ListCandidateWealth) -> Bools:
@@ -211,7 +211,7 @@ class CandidateProcess(FiniteProcess[ListCandidateWealth]):
         return self.question.answer_from_set(np.where(exact, chosen, self._take(wealth.candidates, wealth)))
 
     def claims(self, wealth: ListCandidateWealth, names: Sequence[str]) -> list[ClaimStatus]:
-        """That no arm outside is better than one inside, for each pair of the present candidate."""
+        """For each pair of the current candidate, that the arm outside is not better than the one inside."""
         inside = self._take(wealth.candidates, wealth) if wealth.current >= 0 else np.zeros(len(names), dtype=np.bool_)
         logs = self._take(wealth.log_wealth, wealth)
         won = log_wealth(logs.reshape(len(LEADS), -1)).reshape(len(names), len(names))

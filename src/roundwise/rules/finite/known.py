@@ -1,7 +1,7 @@
-"""Columns of a list that are known before its order is drawn, as control variates (Proposition 54).
+"""Columns that are known for the whole list before its order is drawn, as control variates (Proposition 54).
 
-Results of an arm on every item, or scores of the items. The mean of such a column over the items left is known exactly,
-so y - beta (c - that mean) has the mean of y, whatever beta is, and varies less if c is correlated with y.
+A column has the results of an arm on every item, or a score of each item. Its mean over the items left is known
+exactly, so y - beta (c - that mean) has the mean of y for any beta, and a smaller variance if c is correlated with y.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 from roundwise.rules.finite.bounds import Stakes
 
-PRIOR = 10.0  # items that shrink the slope to half of the share that the column has in the value
+PRIOR = 10.0  # prior weight, in items, that shrinks the slope towards half of the column's share in the value
 
 
 class Control(NamedTuple):
-    """The known columns before a place, and their values at it; centered."""
+    """The known columns before a place, and their values at it; centred."""
 
     now: Floats  # (Q)
-    left: Floats  # (Q), mean over the items left, with this one
-    past: Floats  # (Q), sum over the items before
-    cross: Floats  # (K, Q), sums over the items before of the products with the results of each arm
+    left: Floats  # (Q), mean over the items left, this one included
+    past: Floats  # (Q), sum over earlier items
+    cross: Floats  # (K, Q), sums over earlier items of products with the results of each arm
 
 
 class KnownPart(NamedTuple):
-    """Which part of a value is known: y = share of a column + the rest, which is at least `rest`. (J)"""
+    """The known part of a value: y = share of a column + rest, where the rest is at least `rest`. (J)"""
 
-    column: NDArray[np.intp]  # -1 for none
+    column: NDArray[np.intp]  # -1 if there is none
     share: Floats
     rest: Floats
 
 
 @dataclass(frozen=True)
 class KnownColumns:
-    """Known columns by place, in [0, 1], higher is better.
+    """Known columns in the order of the list, in [0, 1], higher is better.
 
     Args:
         data: The columns of the known arms and a score of the items, float64 (N, Q), in the order of the list.
@@ -50,7 +50,7 @@ class KnownColumns:
 
     @classmethod
     def of(cls, columns: Floats, arms: tuple[int, ...]) -> KnownColumns:
-        """From the columns, (N, Q)."""
+        """Build from the columns, (N, Q)."""
         return cls(np.ascontiguousarray(columns, dtype=np.float64).tobytes(), arms)
 
     @cached_property
@@ -78,7 +78,7 @@ class KnownColumns:
         return found
 
     def fill(self, told: Floats, flips: bool) -> Floats:
-        """Results in [0, 1] with those of the known arms; `flips` if lower ones are better. (N, K)"""
+        """Results in [0, 1], including those of known arms; `flips` if lower is better. (N, K)"""
         told[..., list(self.arms)] = 1.0 - self.columns[:, :-1] if flips else self.columns[:, :-1]
         return told
 
@@ -92,14 +92,14 @@ class KnownColumns:
         return Control(self._centred[place], -past / (len(self.columns) - place), past, cross)
 
     def adjust(self, stakes: Stakes, place: Floats, control: Control, cross: Floats, parts: KnownPart) -> Stakes:
-        """Bets on the same means with the control variate that belongs to each. (J)
+        """Bets on the same means, each with its control variate. (J)
 
         Args:
-            stakes: Without it.
-            place: n, the items before.
-            control: What is known of the columns.
-            cross: Sums over the items before of the products of y and its column. (J)
-            parts: Of y.
+            stakes: The bets without control variates.
+            place: n, the number of earlier items.
+            control: The known columns before this place.
+            cross: Sums over earlier items of the products of y and its column. (J)
+            parts: The known part of y.
         """
         column, share, rest = parts
         n, some = np.maximum(place, 1.0), column >= 0

@@ -20,40 +20,39 @@ Wealth = TypeVar("Wealth")  # a named tuple of arrays
 class ItemRow(NamedTuple):
     """The results of all arms on the item at one place, in [0, 1], higher is better.
 
-    A request that failed permanently has the least value where a high one would speak for a statement, and the largest
-    where a low one would.
+    A request that failed permanently counts as the value that is least favourable to each statement.
     """
 
-    place: Floats  # (), n: how many items came before
+    place: Floats  # (), n, the number of earlier items
     low: Floats  # (K)
     high: Floats  # (K)
     seen: Bools  # (K), whether there is a result
-    there: Bools  # (K), the same or a request that failed
-    control: Control | None = None  # of the columns that are known of the whole list
+    there: Bools  # (K), whether there is a result or a failed request
+    control: Control | None = None  # the columns known for the whole list
 
 
 class Need(NamedTuple):
-    """Open comparisons, for the planner: one entry for each that must be settled."""
+    """The open comparisons, for the planner: one entry for each that must be settled."""
 
-    lead: Floats  # (J), as far as it is known
+    lead: Floats  # (J), as estimated
     variance: Floats  # (J), of one value
-    log_wealth: Floats  # (J), still to be won
+    log_wealth: Floats  # (J), log of the factor by which wealth must still grow
     open: Bools  # (J)
 
 
 class FiniteProcess(ABC, Generic[Wealth]):
-    """The wealth against every wrong answer about a list of `size` items, item after item in its random order.
+    """The wealth against every wrong answer about a list of `size` items, one item at a time in random order.
 
-    All arrays have the runs first. What `step` bets depends on earlier places alone.
+    The first axes of all arrays are runs. The bets of `step` depend only on earlier places.
     """
 
     tag: ClassVar[str]
-    growth: ClassVar[tuple[float, float]] = (1.1, 2.5)  # of the items so far, after the next block: least and most
+    growth: ClassVar[tuple[float, float]] = (1.1, 2.5)  # least and most growth of the items by the next block
 
     known: KnownColumns | None = None
 
     def __init__(self, size: int, goal: float, flips: bool = False) -> None:
-        self.size, self.goal, self.flips = size, goal, flips  # whether lower results are better
+        self.size, self.goal, self.flips = size, goal, flips  # `flips`: whether lower results are better
 
     @abstractmethod
     def start(self, runs: tuple[int, ...], arms: int) -> Wealth:
@@ -61,22 +60,22 @@ class FiniteProcess(ABC, Generic[Wealth]):
 
     @abstractmethod
     def step(self, wealth: Wealth, row: ItemRow) -> Wealth:
-        """The state after one more item: bets on it, and what is certain after it."""
+        """The state after one more item: its bets, and what is certain after it."""
 
     @abstractmethod
     def conclude(self, wealth: Wealth, low: Floats, high: Floats) -> Wealth:
-        """The state once every result is there: arithmetic decides. The sums are of the whole list, as in `ItemRow`."""
+        """The state once all results are known, when arithmetic decides; `low` and `high` sum over the list."""
 
     @abstractmethod
     def needed(self, wealth: Wealth) -> Bools:
         """Which arms must have a result at the next place. (K)"""
 
     def lags(self, wealth: Wealth, place: Floats) -> Bools:
-        """Which needed arms have not been counted on all places before this one: they were not needed there. (K)"""
+        """The needed arms that were not counted on all earlier places, because they were not needed there. (K)"""
         return np.zeros_like(self.needed(wealth))
 
     def recount(self, wealth: Wealth, rows: ItemRow) -> Wealth:
-        """The state with the sums of all arms that have results on all places so far; rows have an axis of places."""
+        """The state with recomputed sums of all arms with results on all places so far; rows have an axis of places."""
         return wealth
 
     def close(self, wealth: Wealth) -> Wealth:
@@ -84,11 +83,11 @@ class FiniteProcess(ABC, Generic[Wealth]):
         return wealth
 
     def ended(self, wealth: Wealth, place: Floats) -> Bools:
-        """Whether there is an answer: shown, or because the list is used up. ()"""
+        """Whether there is an answer: it is shown, or the list is used up. ()"""
         return np.asarray(self.settled(wealth) | (place >= self.size))
 
     def open_at_end(self, wealth: Wealth) -> Bools:
-        """Whether requests that failed leave the answer open where the list is used up. ()"""
+        """Whether failed requests leave the answer open once the list is used up. ()"""
         return np.zeros_like(self.settled(wealth))
 
     @abstractmethod
@@ -97,18 +96,18 @@ class FiniteProcess(ABC, Generic[Wealth]):
 
     @abstractmethod
     def needs(self, wealth: Wealth, place: Floats) -> Need:
-        """The wealth still needed."""
+        """The open comparisons and what they still need."""
 
     @abstractmethod
     def answer(self, wealth: Wealth) -> Answer:
-        """The answer; that of arithmetic at the end of the list."""
+        """The answer; at the end of the list, the one found by arithmetic."""
 
     @abstractmethod
     def claims(self, wealth: Wealth, names: Sequence[str]) -> list[ClaimStatus]:
         """The claims to be shown. One run."""
 
     def margins(self, wealth: Wealth, rows: ItemRow) -> Floats | None:
-        """By how much each claim holds at least, in units of the range; rows have an axis of places. One run."""
+        """Lower bounds on the margins of claims, in units of the range; rows have an axis of places. One run."""
         return None
 
     def answer_text(self, problem: Problem, wealth: Wealth, names: Sequence[str]) -> str:
@@ -116,8 +115,8 @@ class FiniteProcess(ABC, Generic[Wealth]):
         return f"{problem.question.answer_text(self.answer(wealth), names)} on this list"
 
     def wrong(self, wealth: Wealth, means: Floats) -> Bools:
-        """Whether something is rejected that is true of these means of the list. ()
+        """Whether something true of these list means is rejected. ()
 
-        By default nothing is known to be: errors then show in the answer alone.
+        False by default: errors then only show in the answer.
         """
         return np.zeros_like(self.settled(wealth))

@@ -1,8 +1,8 @@
-"""The rule for questions about a finite list: bets without replacement, item after item in its random order.
+"""The rule for questions about a finite list: bets without replacement, one item at a time in random order.
 
-The state holds every result that was told, by place. The bets proceed to the first place at which an arm that is still
-needed has no result (the prefix rule), so that neither the order in which results came nor what was asked for when has
-any part in them (docs/why-the-guarantee-holds.md, Propositions 50 to 53).
+The state holds every recorded result, by place. Bets proceed to the first place at which an arm that is still needed
+has no result (the prefix rule), so they depend neither on the order in which results came nor on when they were asked
+for (docs/why-the-guarantee-holds.md, Propositions 50 to 53).
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from roundwise.rules.finite.statements import LevelProcess, Statement, Statement
 
 
 class ListState(NamedTuple):
-    """The recorded results, and the place that the bets have reached."""
+    """The recorded results, and the wealth after the items bet on so far."""
 
-    results: Floats  # (n, K), by place, as far as any were told; nan where there is none
-    items: Floats  # (), how many were bet on
-    wealth: Any  # of the process, a named tuple
+    results: Floats  # (n, K), by place, up to the last recorded one; nan if missing
+    items: Floats  # (), the number of items bet on
+    wealth: Any  # the wealth of the process, a named tuple
 
 
 @dataclass(frozen=True)
 class ListRule(StoppingRule[ListState]):
-    """Answer for a list of `size` items, each arm once on each: wrong with probability at most delta over its order.
+    """Answer for a list of `size` items, each arm once on each; wrong with probability at most delta over its order.
 
     There is an answer at the end of the list at the latest, by arithmetic.
 
     Args:
         size: N, the number of items.
-        strict: Half of delta for every arm, so that "ahead of all others" is wrong with probability at most delta.
-        known: Columns that are known of the whole list; results of known arms are never asked for.
+        strict: Whether each arm gets delta/2, so that "ahead of all others" is wrong with probability at most delta.
+        known: Columns known for the whole list; results of known arms are never asked for.
     """
 
     size: int
@@ -59,7 +59,6 @@ class ListRule(StoppingRule[ListState]):
     always_ends: ClassVar[bool] = True
 
     def process(self, problem: Problem) -> FiniteProcess[Any]:
-        """The e-processes of the question."""
         return process_for(problem, self.size, self.strict, self.known)
 
     def check(self, problem: Problem) -> None:
@@ -86,7 +85,7 @@ class ListRule(StoppingRule[ListState]):
     @quiet
     def _bet(self, problem: Problem, state: ListState) -> ListState:
         process, (told, place, wealth) = self.process(problem), state
-        if told.shape[-2] == self.size and np.isfinite(told).all():  # the whole list is known: no need to bet
+        if told.shape[-2] == self.size and np.isfinite(told).all():  # the whole list is known, so no bets are needed
             whole = self._scale(problem, told, process.flips)
             wealth = process.conclude(wealth, whole[0].sum(axis=-2), whole[1].sum(axis=-2))
             return ListState(told, np.full_like(place, self.size), wealth)
@@ -98,7 +97,7 @@ class ListRule(StoppingRule[ListState]):
         for t in range(int(place.min(initial=told.shape[-2])), told.shape[-2] + 1):
             here = (place == t) & ~process.settled(wealth)
             lags = here[..., None] & process.lags(wealth, place)
-            if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that were not needed for a while
+            if (back := (lags & (prefix >= t)).any(axis=-1)).any():  # arms that had been paused
                 rows = ItemRow(place, *self._scale(problem, told[..., :t, :], process.flips))
                 wealth = tree_where(back, process.recount(wealth, rows), wealth)
             if t == told.shape[-2]:
@@ -120,21 +119,21 @@ class ListRule(StoppingRule[ListState]):
         return ListState(told, place, wealth)
 
     def _scale(self, problem: Problem, values: Floats, flips: bool) -> tuple[Floats, Floats, Bools, Bools]:
-        """Results in [0, 1], failed ones as 0 and as 1, turned around or not; which there are, and which are known."""
+        """Results in [0, 1] (negated if `flips`), failures as 0 and as 1; which results exist, and which are known."""
         seen, (low, high) = np.isfinite(values), problem.noise.mean_range
         x = np.where(seen, (values - low) / (high - low), 0.0)
         x = np.where(seen, 1.0 - x, 0.0) if flips else x
         return x, np.where(seen, x, 1.0), seen, ~np.isnan(values)
 
     def finished(self, problem: Problem, kept: ListState) -> Bools:
-        """Whether nothing more is asked for: there is an answer, or the list is used up. ()"""
+        """Whether nothing more is needed: there is an answer, or the list is used up. ()"""
         return self.process(problem).ended(kept.wealth, kept.items)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         return np.asarray(self.finished(problem, trial.kept) & ~self.broken(problem, trial))
 
     def broken(self, problem: Problem, trial: Trial) -> Bools:
-        """Whether the list is used up, and requests that failed leave the answer open. ()"""
+        """Whether the list is used up, but failed requests leave the answer open. ()"""
         process, kept = self.process(problem), trial.kept
         return np.asarray((kept.items >= self.size) & process.open_at_end(kept.wealth))
 
@@ -142,7 +141,7 @@ class ListRule(StoppingRule[ListState]):
         return self.process(problem).answer(trial.kept.wealth)
 
     def correct(self, problem: Problem, answer: Answer, means: Floats) -> Bools:
-        """Each of several arms that tie is right: "the best" means that no arm has a higher mean on the list."""
+        """Each of several tied arms is right: "the best" means that no arm has a higher mean on the list."""
         question = problem.question
         if question.name in ("best-arm", "top-k"):
             question = replace(question, tolerance=max(question.tolerance, ROUNDING))  # type: ignore[type-var]
@@ -157,7 +156,6 @@ class ListRule(StoppingRule[ListState]):
         return process.wrong(trial.kept.wealth, 1.0 - x if process.flips else x)
 
     def doubt(self, problem: Problem) -> None:
-        """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
     def state_tag(self, problem: Problem) -> str:
@@ -179,7 +177,7 @@ class ListRule(StoppingRule[ListState]):
     def bounds(
         self, problem: Problem, record: Record, batches: Sequence[Batch], kept: ListState | None = None
     ) -> Bounds:
-        """Of the means on the whole list, which what is certain of it cuts, too."""
+        """Bounds on the means over the whole list, clipped to what is certain."""
         if kept is None:
             kept = self.start(problem, ())
             for batch in batches:
@@ -206,7 +204,7 @@ class ListRule(StoppingRule[ListState]):
     def _gap_to_leader(
         self, problem: Problem, kept: ListState, leader: int | None, margins: Floats
     ) -> GapToLeader | None:
-        """The margins, and how far each arm is behind the leader at most; that the data chose it is paid for."""
+        """The margins, and upper bounds on each arm's gap to the leader, adjusted for its selection from the data."""
         if problem.question.name != "best-arm":
             return None
         who = int(kept.wealth.low.argmax()) if leader is None else leader
@@ -222,7 +220,7 @@ class ListRule(StoppingRule[ListState]):
     def _differences(
         self, problem: Problem, kept: ListState, other: int, sign: float, flips: bool, goal: float
     ) -> Floats:
-        """How far each arm is above another at least; with a negative sign, how far below. (K)"""
+        """Lower bounds on how far each arm is above another; with a negative sign, how far below. (K)"""
         low, high = problem.noise.mean_range
         rows = ItemRow(kept.items, *self._scale(problem, kept.results, flips))
         one = slice(other, other + 1)
@@ -232,7 +230,7 @@ class ListRule(StoppingRule[ListState]):
 
 
 def merge_rows(told: Floats, rows: Floats) -> Floats:
-    """Merge recorded results by place; the first result of a place stays. (n, K),(m, K)->(max(n, m), K)"""
+    """Merge recorded results by place; the first result of each arm and place stays. (n, K),(m, K)->(max(n, m), K)"""
     some = (~np.isnan(rows)).any(axis=(*range(rows.ndim - 2), -1))
     rows = rows[..., : int(np.flatnonzero(some)[-1]) + 1 if some.any() else 0, :]
     places = max(told.shape[-2], rows.shape[-2])
@@ -247,7 +245,6 @@ def merge_rows(told: Floats, rows: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def process_for(problem: Problem, size: int, strict: bool, known: KnownColumns | None = None) -> FiniteProcess[Any]:
-    """The e-processes of a question about a list."""
     process = _process_of(problem, size, strict)
     process.known = known
     return process

@@ -1,7 +1,7 @@
-"""Which arms are above a level on a list, and which claims hold there? One e-process for each side of each statement.
+"""Which arms are above a level on a list, and which claims hold there? One e-process per side of each statement.
 
-A side is shown by rule (R) (Proposition 13), asked after every item, or by arithmetic. What is settled stops
-permanently, so that all e-processes in the sum of (R) stand at one place (Proposition 52).
+A side is shown by rule (R) (Proposition 13), evaluated after every item, or by arithmetic. Settled statements stop
+permanently, so that all e-processes in the sum of (R) stand at the same place (Proposition 52).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Statement(NamedTuple):
     """A statement about the list: a linear combination of the arms' means is above one bound, or below another."""
 
     words: str
-    opposite: str  # what the other side says; empty where there is none
-    about: LinearForm  # in the units of the results
+    opposite: str  # the text of the other side; empty if there is none
+    about: LinearForm  # in units of the results
     label: str
 
 
 class ListStatementWealth(NamedTuple):
-    """Sums over the places so far of y, the form or its negative, and the wealth for each side of each statement."""
+    """Running sums of y, the form or its negative, and the wealth for each side of each statement."""
 
     sums: Floats  # (2, J)
-    squares: Floats  # (J), of items with all results
+    squares: Floats  # (J), over items with all results
     log_wealth: Floats  # (2, 6, J), logs
     shown: Bools  # (2, J), permanent
     certain: Bools  # (2, J), by arithmetic
@@ -50,12 +50,12 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         size: N.
         goal: log(1/delta).
         forms: (J, K).
-        bounds: Of both sides; (2, J).
-        sharp: Whether a side is false at its very bound. (2)
-        sides: 2 if opposites can be shown, else 1; what is false for certain is settled in any case.
-        weights: Of the statements. (J)
-        flips: Whether results are turned around, because lower ones are better.
-        describe: What the statements say of arms with these names.
+        bounds: The bounds of both sides; (2, J).
+        sharp: Whether each side is false exactly at its bound. (2)
+        sides: 2 if opposites can be shown, else 1; statements that are certainly false are settled in any case.
+        weights: The weights of the statements. (J)
+        flips: Whether results are negated, because lower ones are better.
+        describe: The statements in words, given the names of the arms.
     """
 
     tag = "list-statements"
@@ -78,13 +78,13 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         self.up, self.down = np.maximum(forms, 0.0), np.minimum(forms, 0.0)
         self.of_arms = forms != 0
         self.compares = np.abs(forms.sum(axis=-1)) <= 1e-12
-        self.bounds = np.stack([bounds[0], -bounds[1]])  # both sides say that the mean of y is above
+        self.bounds = np.stack([bounds[0], -bounds[1]])  # both sides claim that the mean of y exceeds a bound
         self.low = np.stack([self.down.sum(axis=-1), -self.up.sum(axis=-1)])
         self.sharp = np.array(sharp)[:, None]
 
     @cached_property
     def known_part(self) -> KnownPart:
-        """Of the sides: the share of a known arm; without one, a level has the score of the items. (2, J)"""
+        """The known part of each side: of a known arm or, for a level without one, of the items' score. (2, J)"""
         assert self.known is not None
         forms = self.up + self.down
         of_arms = self.known.column_of(forms.shape[-1])
@@ -99,7 +99,7 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
     def start(self, runs: tuple[int, ...], arms: int) -> ListStatementWealth:
         two, number = (*runs, 2, len(self.weights)), len(self.weights)
         certain = np.zeros(two, dtype=np.bool_)
-        if self.known is not None:  # what is about known arms alone
+        if self.known is not None:  # statements about known arms only
             means = np.zeros(arms)
             means[list(self.known.arms)] = self.known.means[:-1]
             alone = ~(self.of_arms & (self.known.column_of(arms) < 0)).any(axis=-1)
@@ -108,7 +108,7 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         return ListStatementWealth(np.zeros(two), np.zeros((*runs, number)), logs, certain, certain)
 
     def _values(self, low: Floats, high: Floats) -> Floats:
-        """y of both sides, with failed requests at their worst. (K)->(2, J)"""
+        """y of both sides, with failed requests at their least favourable. (K)->(2, J)"""
         above = low @ self.up.T + high @ self.down.T
         below = -(high @ self.up.T + low @ self.down.T)
         return np.stack([above, below], axis=-2)
@@ -136,14 +136,13 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         return self._show(wealth._replace(certain=wealth.certain | certain))
 
     def _certain(self, sums: Floats, place: Floats) -> Bools:
-        """The sides certain by arithmetic; a side that also holds at its bound is certain there."""
+        """The sides certain by arithmetic, including a side at its bound if it is true there."""
         above = is_certain(self.size, place, self.bounds, sums, self.low)
         least = sums + (self.size - place) * self.low
         at = least >= self.size * self.bounds - ROUNDING * self.size
         return np.asarray(np.where(self.sharp, above, at))
 
     def _show(self, wealth: ListStatementWealth) -> ListStatementWealth:
-        """The sides shown by now: by arithmetic, or by rule (R)."""
         shown = wealth.shown | wealth.certain
         logs = wealth_in_goals(log_wealth(wealth.log_wealth), self.goal)
         sides = slice(0, self.sides)
@@ -210,7 +209,7 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         return found
 
     def margins(self, wealth: ListStatementWealth, rows: ItemRow) -> Floats:
-        """From the bound to the end of what is ruled out on each side; above 0 just where the side is shown."""
+        """The lower confidence bound of each side minus its bound; positive just where the side is shown."""
         y = self._values(rows.low, rows.high)
         there, seen = ((each[..., None, :] | ~self.of_arms).all(axis=-1) for each in (rows.there, rows.seen))
         found = np.empty_like(self.bounds)
@@ -220,7 +219,7 @@ class StatementProcess(FiniteProcess[ListStatementWealth]):
         return (match_decision(found, self.bounds, wealth.shown) - self.bounds)[: self.sides].ravel()
 
     def wrong(self, wealth: ListStatementWealth, means: Floats) -> Bools:
-        """Whether a side is shown that is false of these means of the list, in [0, 1]."""
+        """Whether a side is shown that is false for these list means, in [0, 1]."""
         y = self._values(means, means)
         true = np.where(self.sharp, y > self.bounds + 1e-9, y >= self.bounds - 1e-9)
         return np.asarray((wealth.shown & ~true)[..., : self.sides, :].any(axis=(-1, -2)))
@@ -238,7 +237,7 @@ class LevelProcess(StatementProcess):
         return np.asarray(wealth.shown[..., 0, :])
 
     def claims(self, wealth: ListStatementWealth, names: Sequence[str]) -> list[ClaimStatus]:
-        """Of each arm the side that is shown, or has more evidence."""
+        """For each arm the side that is shown, or has more evidence."""
         every, sides = super().claims(wealth, names), self._sides(wealth).tolist()
         return [
             every[arm + side * len(names)]._replace(opposite=False, label=None, given_up=False)
