@@ -75,6 +75,6 @@ class GLR(StoppingRule[None]):
         return [ClaimStatus(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
-        """Bounds from the rule's threshold if that is proved and joint over all arms, otherwise from `Lemma32ByCounts`."""
+        """Bounds from the threshold if that is proved and joint over all arms, otherwise from `Lemma32ByCounts`."""
         fits = self.threshold.joint and self.threshold.doubt(problem) is None
         return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Lemma32ByCounts()))

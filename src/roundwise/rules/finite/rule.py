@@ -245,6 +245,7 @@ def merge_rows(told: Floats, rows: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def process_for(problem: Problem, size: int, strict: bool, known: KnownColumns | None = None) -> FiniteProcess[Any]:
+    """Return the e-processes of a question about a list."""
     process = _process_of(problem, size, strict)
     process.known = known
     return process
